@@ -4,7 +4,7 @@ from components.config_monitoring import Board
 from components.manifests import https_server
 from components.manifests.https_server import Server
 from components.manifests.parts import Object, account_with_rights, rule
-from gpushare.contract import BOARD_NAME, BOARD_OPS_PORT, BOARD_PORT
+from gpushare.contract import BOARD_NAME, BOARD_OPS_PORT, BOARD_PORT, EXTENDER_NAME
 from gpushare.kubescheduler.config import KubernetesVersion
 
 
@@ -20,8 +20,12 @@ def objects(settings: Board, version: KubernetesVersion, prometheus: str | None 
                 rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
                 rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
             ],
-            # In these the node agents report unhealthy GPUs.
-            [rule("", ["configmaps"], ["list"])],
+            [
+                # In these the node agents report unhealthy GPUs.
+                rule("", ["configmaps"], ["list"]),
+                # Whether an extender leads.
+                rule("coordination.k8s.io", ["leases"], ["get"], names=[EXTENDER_NAME]),
+            ],
         ),
         *https_server.objects(_server(settings, prometheus), settings, version),
     ]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from components.manifests.parts import RBAC, Object, binding, cluster_role, metadata, role, rule
+from gpushare.contract import EXTENDER_NAME
 
 _NAME: Final = "gpushare-viewer"
 
@@ -21,6 +22,13 @@ def objects(groups: Sequence[str]) -> list[Object]:
         cluster_role(_NAME, reads),
         binding("ClusterRole", {"name": _NAME}, _NAME, subjects),
         # The exporters, through the API server. A right to a proxy cannot be limited to ports.
-        role(_NAME, [rule("", ["pods/proxy"], ["get"])]),
+        role(
+            _NAME,
+            [
+                rule("", ["pods/proxy"], ["get"]),
+                # Whether an extender leads.
+                rule("coordination.k8s.io", ["leases"], ["get"], names=[EXTENDER_NAME]),
+            ],
+        ),
         binding("Role", metadata(_NAME), _NAME, subjects),
     ]

@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.board.control_plane import collect_control_plane
+from gpushare.board.health import ControlPlane
 from gpushare.board.render import board_document
 from gpushare.board.routes import Document
 from gpushare.board.state import (
@@ -30,7 +32,7 @@ from gpushare.model.modes import CGPU_PODS
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.exporters import PageOf, collect_series
 from gpushare.overview.gpu_pods import read_node
-from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy
+from gpushare.overview.ledger_inputs import cgpu_pods_of, collect_unhealthy
 from gpushare.overview.lists import NODES, PODS, RUNNING
 from gpushare.overview.objects import ClusterNode
 from gpushare.overview.watch import ReportingInformer, resource
@@ -72,6 +74,7 @@ class Watched:
         self._origin = Origin(client.host, time.time())
         self._memory = BoardMemory()
         self._live = Live()
+        self._control_plane: ControlPlane | None = None
         self._unhealthy: dict[str, frozenset[int]] = {}
         self._cgpu_pods = CGPU_PODS
         self._notes: tuple[str, ...] = ()
@@ -107,15 +110,14 @@ class Watched:
         self._changes.set()
 
     async def _measure(self) -> None:
-        """Reads all exporters and what ``explain`` needs, again and again."""
+        """Reads all exporters, the control plane and what ``explain`` needs, again and again."""
         await self._nodes.listed.wait()
         while True:
-            samples, problems = await self._series()
+            (samples, problems), _ = await asyncio.gather(self._series(), self._read_settings())
             names = frozenset(name.removeprefix("/") for name in self._nodes.objects)
             # Tens of milliseconds for hundreds of nodes.
             live = await asyncio.to_thread(after_round, self._live, time.time(), samples, problems)
             self._live = without_others(live, names)
-            await self._read_settings()
             self._changes.set()
             await asyncio.sleep(max(_ROUND_S, len(names) / _EXPORTERS_PER_S))
 
@@ -128,11 +130,12 @@ class Watched:
         return samples, [problem.removeprefix("warning: ") for problem in problems]
 
     async def _read_settings(self) -> None:
-        """Unhealthy GPUs and the extender's flag; after an error, those of before."""
+        """The control plane, unhealthy GPUs and the extender's flag; after an error, those of before."""
         notes: list[str] = []
         try:
+            self._control_plane = await collect_control_plane(self._client)
+            self._cgpu_pods = cgpu_pods_of(self._control_plane.pods)
             self._unhealthy = await collect_unhealthy(self._client, notes)
-            self._cgpu_pods = await collect_cgpu_pods(self._client)
         except ApiError as error:
             notes.append(str(error))
         self._notes = tuple(notes)
@@ -167,6 +170,7 @@ class Watched:
             tuple(self._pods.objects.values()),
             self._live,
             lost=self._lost,
+            control_plane=self._control_plane,
             unhealthy=self._unhealthy,
             cgpu_pods=self._cgpu_pods,
             notes=self._notes,

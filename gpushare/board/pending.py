@@ -1,8 +1,14 @@
-"""Pods without a node that request shared GPUs: the answers of ``explain``, oldest first. Pure."""
+"""Pods without a node that request shared GPUs: the answers of ``explain``, equal ones together. Pure.
 
-from collections.abc import Mapping, Sequence
+Pods with the same request, the same reason and the same remedies are one group. Groups are ordered by their
+oldest pod.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
+
+import msgspec
 
 from gpushare.board.state import BoardPod
 from gpushare.model.demand import Demand
@@ -14,11 +20,21 @@ from gpushare.overview.surroundings import surroundings_of
 from gpushare.scheduling.snapshot import books_of
 
 EXPLAINED: Final = 20
-"""Each takes up to a second on a thousand nodes; the others have the scheduler's message only.
+"""Questions that are answered. Each takes up to a second on a thousand nodes.
 
-No node decides about pods that scheduling gates hold back, so those have a reason in any number.
+The other pods have the scheduler's message only. Equal pods are one question, and no node decides about pods
+that scheduling gates hold back, so those have a reason in any number.
 """
 _REASONS: Final = 3
+_UNEXPLAINED: Final[dict[str, Any]] = {
+    "state": None,
+    "reason": None,
+    "details": [],
+    "nodes": [],
+    "moreNodes": 0,
+    "remedies": [],
+}
+Waiting = tuple[Pod, ClusterPod]
 
 
 def pending(
@@ -27,7 +43,7 @@ def pending(
     unhealthy: Mapping[str, frozenset[int]],
     cgpu_pods: int,
 ) -> list[dict[str, Any]]:
-    """One document for each pod. ``unhealthy`` and ``cgpu_pods`` are as in ``explain``."""
+    """One document for each group. ``unhealthy`` and ``cgpu_pods`` are as in ``explain``."""
     waiting = [
         (each.core, each.details)
         for each in pods
@@ -39,22 +55,43 @@ def pending(
     cores = [node_of(node, cgpu_pods) for node in nodes]
     books = books_of(cores, [each.core for each in pods if each.core], unhealthy)
     details = {node.name: node for node in nodes}
-    tried = [core.uid for core, _ in waiting if not core.gated]
-    unexplained = frozenset(tried[EXPLAINED:])
     around = surroundings_of((each.load for each in pods if each.load), (own for _, own in waiting))
-    return [
-        _listed(core, own)
-        if core.uid in unexplained
-        else _explained(core, PodFacts(core, own, books, details, around=around))
-        for core, own in waiting
-    ]
+    groups: dict[str, dict[str, Any]] = {}
+    facts_of = [PodFacts(core, own, books, details, around=around) for core, own in waiting]
+    for facts, why in _explained(facts_of):
+        group = {**_request(facts.pod), **why}
+        key = msgspec.json.encode(group).decode()
+        found = groups.setdefault(key, {"scheduler": facts.details.scheduler_message, **group, "pods": []})
+        found["pods"].append(_named(facts.pod))
+    return list(groups.values())
 
 
-def _explained(core: Pod, facts: PodFacts) -> dict[str, Any]:
+def _explained(waiting: Sequence[PodFacts]) -> Iterator[tuple[PodFacts, dict[str, Any]]]:
+    """Each pod with its answer."""
+    answers: dict[Hashable, dict[str, Any]] = {}
+    tried: set[Hashable] = set()
+    for facts in waiting:
+        question = _question(facts.pod, facts.details)
+        if not facts.pod.gated and len(tried) < EXPLAINED:
+            tried.add(question)
+        if facts.pod.gated or question in tried:
+            if question not in answers:
+                answers[question] = _answered(facts)
+            yield facts, answers[question]
+        else:
+            yield facts, _UNEXPLAINED | {"scheduler": facts.details.scheduler_message}
+
+
+def _question(core: Pod, details: ClusterPod) -> Hashable:
+    """Pods with the same value have the same answer."""
+    spec = msgspec.json.encode((details.spec, details.status.conditions, details.metadata.labels))
+    return spec, core.namespace, core.owner, core.placement, core.terminating
+
+
+def _answered(facts: PodFacts) -> dict[str, Any]:
     found = answer(facts)
     sharing = [node for node in found.nodes if node.cards] if found.state is PodState.NO_GPU else []
     return {
-        **_listed(core, facts.details),
         "state": str(found.state),
         "reason": found.summary,
         "details": list(found.details),
@@ -67,21 +104,17 @@ def _explained(core: Pod, facts: PodFacts) -> dict[str, Any]:
     }
 
 
-def _listed(core: Pod, details: ClusterPod) -> dict[str, Any]:
+def _request(core: Pod) -> dict[str, Any]:
     asked = core.demand
     demand = asked if isinstance(asked, Demand) and not asked.has_suffix else None
+    return {"units": demand.per_card.mem if demand else None, "gpus": demand.cards if demand else None}
+
+
+def _named(core: Pod) -> dict[str, Any]:
     return {
         "namespace": core.namespace,
         "name": core.name,
         "uid": core.uid,
+        "owner": core.owner or None,
         "created": core.created,
-        "units": demand.per_card.mem if demand else None,
-        "gpus": demand.cards if demand else None,
-        "state": None,
-        "reason": None,
-        "details": [],
-        "nodes": [],
-        "moreNodes": 0,
-        "remedies": [],
-        "scheduler": details.scheduler_message,
     }

@@ -6,13 +6,15 @@ seconds since 1970.
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
+from gpushare.board.health import Faults, statements
 from gpushare.board.history import INTERVAL_S
-from gpushare.board.idle import Idle, Owners, Sum, Workload, unknown_s
+from gpushare.board.idle import Idle, Sum, Workload, unknown_s
 from gpushare.board.pending import pending
-from gpushare.board.state import BoardMemory, BoardState, owners_of
+from gpushare.board.state import BoardMemory, BoardPod, BoardState, owners_of
 from gpushare.board.usage import ContainerUsage, Live, NodeReport, total
 from gpushare.model.cards import Card
 from gpushare.overview.documents import document
@@ -29,8 +31,15 @@ def board_document(seen: BoardState, memory: BoardMemory) -> dict[str, Any]:
     """The document."""
     shared = [view for view in seen.views if view.shared]
     by_name = {node.name: node for node in seen.nodes}
-    owners = owners_of(seen)
-    pods = [_pod(pod, view, seen.live, owners) for view in shared for pod in view.pods]
+    known = {(pod.namespace, pod.name): pod for pod in seen.pods}
+    pods = [
+        _pod(pod, view, seen.live, known[pod.namespace, pod.name]) for view in shared for pod in view.pods
+    ]
+    nodes = [
+        _node(item, view, by_name[view.name], seen)
+        for item, view in zip(nodes_document(shared)["items"], shared, strict=True)
+    ]
+    faults = _faults(seen, nodes, pods)
     return {
         **document("Board"),
         "cluster": seen.origin.cluster,
@@ -38,20 +47,42 @@ def board_document(seen: BoardState, memory: BoardMemory) -> dict[str, Any]:
         "lost": asdict(seen.lost) if seen.lost else None,
         "asked": seen.live.asked_at,
         "measured": sum(seen.live.now(view.name) is not None for view in shared),
-        "notes": [*seen.notes, *seen.live.problems],
-        "problems": list(seen.problems),
+        "health": [asdict(each) for each in statements(seen.control_plane, seen.nodes, faults, seen.at)],
         "unit": common_unit(shared) or None,
         "totals": _totals(shared),
         "used": _measured(shared, seen.live),
-        "nodes": [
-            _node(item, view, by_name[view.name], seen)
-            for item, view in zip(nodes_document(shared)["items"], shared, strict=True)
-        ],
+        "nodes": nodes,
         "pods": pods,
         "pending": pending(seen.nodes, seen.pods, seen.unhealthy, seen.cgpu_pods),
         "idle": _workloads(seen, memory.idle, pods),
         "history": {"intervalS": INTERVAL_S, "points": [asdict(each) for each in memory.history]},
     }
+
+
+def _faults(seen: BoardState, nodes: list[dict[str, Any]], pods: list[dict[str, Any]]) -> Faults:
+    asked = seen.live.asked_at is not None
+    return Faults(
+        over_committed=[
+            f"{name} ({card['used']} of {card['total']} {unit or 'units'})"
+            for name, card, unit in _in(nodes, "over-committed")
+        ],
+        unhealthy=[name for name, *_ in _in(nodes, "unhealthy")],
+        unplaced=[f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["unplaced"]],
+        unready=[node["name"] for node in nodes if not node["ready"]],
+        silent=[node["name"] for node in nodes if asked and not node["current"]],
+        measured=sum(node["current"] for node in nodes) if asked else None,
+        reported=seen.live.problems,
+        unreadable=seen.problems,
+        notes=seen.notes,
+    )
+
+
+def _in(nodes: list[dict[str, Any]], state: str) -> Iterator[tuple[str, dict[str, Any], str | None]]:
+    """The GPUs in a state, with their names and units."""
+    for node in nodes:
+        for card in node["cards"]:
+            if card["state"] == state:
+                yield f"{node['name']} GPU {card['index']}", card, node["unit"]
 
 
 def _totals(shared: list[NodeView]) -> list[dict[str, Any]]:
@@ -127,7 +158,7 @@ def gpu_state(view: NodeView, card: Card, cordoned: frozenset[int], unhealthy: f
     return "ok" if view.described else "unknown"
 
 
-def _pod(pod: PodView, view: NodeView, live: Live, owners: Owners) -> dict[str, Any]:
+def _pod(pod: PodView, view: NodeView, live: Live, known: BoardPod) -> dict[str, Any]:
     now = live.now(view.name)
     name = (pod.namespace, pod.name)
     own = [each for key, each in now.containers.items() if key[:2] == name] if now else []
@@ -135,7 +166,10 @@ def _pod(pod: PodView, view: NodeView, live: Live, owners: Owners) -> dict[str, 
         "namespace": pod.namespace,
         "name": pod.name,
         "uid": pod.uid,
-        "owner": owners.get(name),
+        "owner": str(known.owner),
+        "state": known.state,
+        "runs": known.runs,
+        "created": known.created,
         "node": view.name,
         "unit": unit_of(view) or None,
         "units": pod.units,
@@ -146,17 +180,28 @@ def _pod(pod: PodView, view: NodeView, live: Live, owners: Owners) -> dict[str, 
 
 
 def _containers(own: list[ContainerUsage]) -> dict[str, Any]:
-    """Sums over the containers of a pod and their GPUs; None is unknown, or no limit."""
+    """Sums over the containers of a pod and their GPUs; None is unknown.
+
+    Without a limit ``limitBytes`` is None though ``reported`` is true.
+    """
+    refusals = [each.refusals for each in own if each.refusals is not None]
     return {
+        "reported": bool(own),
         "usedBytes": total([each.used_bytes for each in own]),
         "allocatedBytes": total([each.allocated_bytes for each in own]),
         "idleBytes": total([each.idle_bytes for each in own]),
         "limitBytes": total([each.limit_bytes for each in own]),
+        "peakBytes": total([each.peak_bytes for each in own]),
+        "utilization": total([each.utilization for each in own]),
+        "refusals": sum(refusals) if refusals else None,
     }
 
 
 def _workloads(seen: BoardState, counted: Idle, pods: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Idle memory by workload: those that have pods now, and those that had idle memory before."""
+    """Idle memory by workload: those that have pods now, and those that had idle memory before.
+
+    Pods that do not run have no idle memory: they cannot use it.
+    """
     now: defaultdict[Workload, list[dict[str, Any]]] = defaultdict(list)
     for pod in pods:
         if pod["owner"]:
@@ -172,11 +217,14 @@ def _workloads(seen: BoardState, counted: Idle, pods: list[dict[str, Any]]) -> l
 def _workload(
     name: Workload, pods: list[dict[str, Any]], counted: Sum | None, gap_s: float
 ) -> dict[str, Any]:
-    sums = {key: total([pod[key] for pod in pods]) for key in ("allocatedBytes", "usedBytes", "idleBytes")}
+    running = [pod for pod in pods if pod["runs"]]
+    sums = {key: total([pod[key] for pod in running]) for key in ("allocatedBytes", "usedBytes", "idleBytes")}
     return {
         "namespace": name[0],
         "owner": name[1],
         "pods": len(pods),
+        "running": len(running),
+        "notRunning": sorted({pod["state"] for pod in pods if not pod["runs"]}),
         **sums,
         "gibHours": counted.idle / _GIB_HOUR if counted else None,
         "unknownHours": gap_s / 3600,

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
+from pathlib import PurePath
 from typing import Final
 
 from aiohttp import web
@@ -15,11 +16,11 @@ from gpushare.board.routes import HOME, File
 from gpushare.runtime.http import Request, Response
 
 _GRACE_S: Final = 0.5
-_FILES: Final = {
-    HOME: ("board.html", "text/html; charset=utf-8"),
-    "/board.css": ("board.css", "text/css; charset=utf-8"),
-    "/board.js": ("board.js", "text/javascript; charset=utf-8"),
-    "/icon.svg": ("icon.svg", "image/svg+xml"),
+_HOME: Final = "board.html"
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
 
 
@@ -53,7 +54,10 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 def page_files() -> dict[str, File]:
     """The files of the page by path."""
-    return {path: File(packaged(name), kind) for path, (name, kind) in _FILES.items()}
+    folder = files("gpushare.board") / "page"
+    names = [(each.name, _TYPES.get(PurePath(each.name).suffix)) for each in folder.iterdir()]
+    found = {f"/{name}": File(packaged(name), kind) for name, kind in names if kind}
+    return {HOME: File(packaged(_HOME), "text/html; charset=utf-8"), **found}
 
 
 def packaged(name: str) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Raw
 
 from gpushare.adapters.kube.wire import pod_of
+from gpushare.board.health import ControlPlane
 from gpushare.board.history import History, appended, point
 from gpushare.board.idle import Idle, Owners, observed
 from gpushare.board.usage import Live
@@ -23,12 +24,16 @@ from gpushare.overview.occupancy import PodLoad, load_of
 class BoardPod:
     """A pod, decoded once: ``record`` and ``load`` once it is bound, ``details`` until then.
 
-    ``core`` is None for a pod without units, ``record`` for one without GPUs.
+    ``state`` is the word that ``kubectl get pods`` shows, ``runs`` whether its containers run. ``core`` is
+    None for a pod without units, ``record`` for one without GPUs.
     """
 
     namespace: str
     name: str
     owner: PodOwner
+    state: str
+    runs: bool
+    created: str
     record: PodRecord | None
     core: Pod | None
     details: ClusterPod | None
@@ -47,8 +52,19 @@ def read_board_pod(raw: Raw | bytes) -> BoardPod | Malformed | None:
         return record
     if core is None and load is None:
         return None
-    meta, details = wire.metadata, None if record or core is None else wire
-    return BoardPod(meta.namespace, meta.name, wire.owner, record, core, details, load)
+    meta = wire.metadata
+    return BoardPod(
+        meta.namespace,
+        meta.name,
+        wire.owner,
+        wire.state,
+        wire.runs,
+        meta.creation_timestamp or "",
+        record,
+        core,
+        None if record or core is None else wire,
+        load,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +87,8 @@ class Origin:
 class BoardState:
     """The cluster at one moment. Made by ``state_of``.
 
-    ``nodes`` and ``pods`` are the last ones known; ``lost`` is set if they are of an earlier time. ``notes``
-    are limits of what could be read.
+    ``nodes`` and ``pods`` are the last ones known; ``lost`` is set if they are of an earlier time.
+    ``control_plane`` is None before it was read. ``notes`` are limits of what could be read.
     """
 
     origin: Origin
@@ -83,6 +99,7 @@ class BoardState:
     problems: tuple[str, ...]
     live: Live
     lost: Lost | None = None
+    control_plane: ControlPlane | None = None
     unhealthy: Mapping[str, frozenset[int]] = field(default_factory=dict)
     cgpu_pods: int = CGPU_PODS
     notes: tuple[str, ...] = ()
@@ -121,5 +138,5 @@ def advanced(memory: BoardMemory, seen: BoardState) -> BoardMemory:
 
 
 def owners_of(seen: BoardState) -> Owners:
-    """The owners of the pods of the state."""
-    return {(pod.namespace, pod.name): str(pod.owner) for pod in seen.pods}
+    """The owners of the pods that run. The others have memory too, and cannot use it."""
+    return {(pod.namespace, pod.name): str(pod.owner) for pod in seen.pods if pod.runs and pod.record}

@@ -26,11 +26,17 @@ class GpuUsage:
 
 @dataclass(frozen=True, slots=True)
 class ContainerUsage:
-    """One container on one GPU; ``limit_bytes`` is None without isolation."""
+    """One container on one GPU; ``limit_bytes``, ``peak_bytes`` and ``refusals`` are None without isolation.
+
+    ``utilization`` is from 0 to 1.
+    """
 
     used_bytes: float | None
     allocated_bytes: float | None
-    limit_bytes: int | None
+    utilization: float | None
+    limit_bytes: int | None = None
+    peak_bytes: int | None = None
+    refusals: int | None = None
 
     @property
     def idle_bytes(self) -> float | None:
@@ -87,15 +93,19 @@ def usage_by_node(samples: Sequence[MetricSample], at: float) -> dict[str, NodeR
     for (node, card), (used, memory, utilization, *_) in joined(samples, GPU, GPU_METRICS):
         gpus[node][card] = GpuUsage(used, memory, utilization)
     limits = {
-        (each.namespace, each.pod, each.container, each.node, each.card): each.limit_bytes
+        (each.namespace, each.pod, each.container, each.node, each.card): (
+            each.limit_bytes,
+            each.peak_bytes,
+            each.refusals,
+        )
         for each in container_limits(samples)
     }
     found: defaultdict[str, dict[ContainerKey, ContainerUsage]] = defaultdict(dict)
-    for (namespace, pod, container, node, card), (used, allocated, _) in joined(
+    for (namespace, pod, container, node, card), (used, allocated, busy) in joined(
         samples, CONTAINER, CONTAINER_METRICS
     ):
         key = (namespace, pod, container, node, card)
-        found[node][key] = ContainerUsage(used, allocated, limits.get(key))
+        found[node][key] = ContainerUsage(used, allocated, busy, *limits.get(key, ()))
     return {node: NodeReport(at, by_card, found[node]) for node, by_card in gpus.items()}
 
 

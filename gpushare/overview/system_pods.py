@@ -1,4 +1,4 @@
-"""Pods of kube-system: the command lines, labels and states of services."""
+"""Our services in kube-system: command lines, labels and states of their pods, and the extender's Lease."""
 
 from msgspec import Struct, field
 
@@ -77,3 +77,16 @@ class SystemPod(Struct):
     def ready(self) -> bool:
         """Whether it is ready."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+
+class _LeaseSpec(Struct, rename="camel"):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+
+
+class Lease(Struct):
+    """The Lease of the extender."""
+
+    metadata: LabelledMeta = field(default_factory=LabelledMeta)
+    spec: _LeaseSpec = field(default_factory=_LeaseSpec)

@@ -19,7 +19,6 @@ from gpushare.adapters.kube.wire import Bare, WireConfigMap, pod_of
 from gpushare.cli.doctor.installation import (
     ApiService,
     Installation,
-    Lease,
     NotReadError,
     Service,
     Unread,
@@ -45,7 +44,7 @@ from gpushare.monitoring.page import MetricSample, samples
 from gpushare.overview.ledger_inputs import cgpu_pods_of, node_of, unhealthy_by_node
 from gpushare.overview.lists import NODES, PODS, listed, node_path
 from gpushare.overview.objects import ClusterNode, ClusterPod
-from gpushare.overview.system_pods import SystemPod
+from gpushare.overview.system_pods import Lease, SystemPod
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.snapshot import books_of
 

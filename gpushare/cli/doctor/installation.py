@@ -14,7 +14,7 @@ from gpushare.model.objects import Pod
 from gpushare.monitoring.catalogue import Metric
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.objects import ClusterNode, ClusterPod
-from gpushare.overview.system_pods import SystemPod
+from gpushare.overview.system_pods import Lease, SystemPod
 from gpushare.scheduling.book import Book
 
 T = TypeVar("T")
@@ -59,19 +59,6 @@ class Workload(Struct):
 
     metadata: LabelledMeta = msgspec.field(default_factory=LabelledMeta)
     spec: _WorkloadSpec = msgspec.field(default_factory=_WorkloadSpec)
-
-
-class _LeaseSpec(Struct, rename="camel"):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    renew_time: str | None = None
-
-
-class Lease(Struct):
-    """The Lease of the extender."""
-
-    metadata: LabelledMeta = msgspec.field(default_factory=LabelledMeta)
-    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
 
 
 class _Port(Struct, rename="camel"):

@@ -9,15 +9,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import msgspec
+
+from gpushare.board.health import ControlPlane
 from gpushare.board.state import BoardPod, BoardState, Origin, read_board_pod, state_of
 from gpushare.board.usage import Live, after_round
-from gpushare.contract import ANN_CARDS, ANN_CORDONED_CARDS, ANN_POD
+from gpushare.contract import AGENT_NAME, ANN_CARDS, ANN_CORDONED_CARDS, ANN_POD, EXTENDER_NAME
 from gpushare.model.demand import Malformed
 from gpushare.monitoring import catalogue
 from gpushare.monitoring.catalogue import Metric
 from gpushare.monitoring.page import samples
 from gpushare.overview.gpu_pods import read_node
 from gpushare.overview.objects import ClusterNode
+from gpushare.overview.system_pods import Lease, SystemPod
 from tests.support.builders.api_objects import Json, node, pod, share
 
 GIB = 2**30
@@ -46,7 +50,14 @@ class Cluster:
         """As the board sees it; ``live`` is by default that of the exporters now."""
         origin = Origin("https://k8s.example.com:6443", STARTED)
         usage = self.live(at) if live is None else live
+        more = {"control_plane": self.control_plane(at), **more}
         return state_of(origin, at, self.read_nodes(), self.read_pods(), usage, **more)
+
+    def control_plane(self, at: float) -> ControlPlane:
+        """Two extenders, of which one leads, and an agent on each node."""
+        extenders = [system_pod(f"extender-{each}", EXTENDER_NAME, "cp-1") for each in "ab"]
+        agents = [system_pod(f"agent-{name}", AGENT_NAME, name) for name in self.exporters]
+        return ControlPlane((*extenders, *agents), lease("extender-a", at))
 
     def read_nodes(self) -> list[ClusterNode | Malformed]:
         return [read_node(json.dumps(each).encode()) for each in self.nodes]
@@ -86,7 +97,7 @@ class Cluster:
         for index in range(len(units)):
             self.add_usage(name, index, 0.25, 0)
 
-    def add_pod(
+    def add_pod(  # noqa: PLR0913 - what a pod can differ in
         self,
         where: str,
         on: str,
@@ -96,10 +107,18 @@ class Cluster:
         *,
         limited: bool = False,
         owner: tuple[str, str] | None = None,
+        waits: str = "",
     ) -> None:
-        """A bound pod ``namespace/name``; its exporter reports it if ``used_gib`` is known."""
+        """A bound pod ``namespace/name``; its exporter reports it if ``used_gib`` is known.
+
+        ``waits`` is why its container does not run.
+        """
         namespace, name = where.split("/")
         made = pod(name, on, units, namespace=namespace, index=None if card is None else str(card))
+        made["metadata"]["creationTimestamp"] = ago(11 * 3600)
+        if waits:
+            statuses = [{"name": "main", "state": {"waiting": {"reason": waits}}}]
+            made["status"] = {"phase": "Pending", "containerStatuses": statuses}
         made["metadata"]["annotations"][ANN_POD] = str(units)
         if owner:
             made["metadata"]["ownerReferences"] = [{"controller": True, "kind": owner[0], "name": owner[1]}]
@@ -107,8 +126,12 @@ class Cluster:
         if used_gib is not None:
             lines = [_container(catalogue.CONTAINER_ALLOCATED, where, on, card, units * GIB)]
             lines.append(_container(catalogue.CONTAINER_USED, where, on, card, used_gib * GIB))
+            busy = round(0.9 * used_gib / units, 2)
+            lines.append(_container(catalogue.CONTAINER_UTILIZATION, where, on, card, busy))
             if limited:
                 lines.append(_container(catalogue.CONTAINER_LIMIT, where, on, card, units * GIB))
+                peak = min(units, used_gib + 0.5) * GIB
+                lines.append(_container(catalogue.CONTAINER_PEAK, where, on, card, peak))
             self._report(on, *lines)
 
     def add_usage(self, on: str, card: int, used_gib: float, utilization: float) -> None:
@@ -133,6 +156,25 @@ class Cluster:
         self.exporters[on] = "\n".join([(self.exporters[on] or "").rstrip("\n"), *lines, ""])
 
 
+def system_pod(
+    name: str, component: str, node: str = "", *, ready: bool = True, words: Sequence[str] = ()
+) -> SystemPod:
+    """A pod of one of our services; ``words`` are its arguments."""
+    wire = {
+        "metadata": {"name": name, "labels": {"component": component}},
+        "spec": {"nodeName": node, "containers": [{"args": list(words)}]},
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+    return msgspec.convert(wire, SystemPod)
+
+
+def lease(holder: str | None, renewed: float) -> Lease:
+    """The extender's Lease."""
+    at = datetime.fromtimestamp(renewed, UTC).isoformat()
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": at}
+    return msgspec.convert({"spec": spec}, Lease)
+
+
 def _card(metric: Metric, node: str, card: int, number: float) -> str:
     return f'{metric}{{node="{node}",card="{card}",uuid="GPU-{node}-{card}"}} {number}'
 
@@ -149,7 +191,7 @@ def ago(seconds: int) -> str:
 
 
 def example() -> Cluster:
-    """Four models, five namespaces, one GPU of each state, two pending pods, one silent exporter."""
+    """Four models, five namespaces, one GPU of each state, seven pending pods, one silent exporter."""
     made = Cluster()
     cgpu = {"cgpu": "true"}
     made.add_node("gpu-a10-1", "NVIDIA A10", [22, 22, 22, 22], labels=cgpu)
@@ -201,10 +243,14 @@ def example() -> Cluster:
             owner=("Job", "eval"),
         )
         made.add_usage("gpu-h100-1", index, 39.4 + 3 * index, 0.5 + index / 16)
+    made.add_pod(
+        "notebooks/sandbox", "gpu-t4-1", 1, 2, 0, owner=("StatefulSet", "sandbox"), waits="ErrImagePull"
+    )
     made.exporters["gpu-t4-3"] = None
     message = "0/7 nodes are available: 7 Insufficient GPU Memory in one device."
     made.add_pending("llm-research/finetune-70b", 60, message, ago(12 * 60))
-    made.add_pending("notebooks/jupyter-3", 96, message, ago(3 * 60))
+    for index in range(6):
+        made.add_pending(f"notebooks/jupyter-{3 + index}", 96, message, ago(3 * 60 - index))
     return made
 
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from gpushare import __version__
 from gpushare.adapters.kube.wire import WireCondition, WireConfigMap, WireNode, core_node
-from gpushare.cli.doctor.installation import ApiService, Installation, Lease, Service, Unread, Workload
+from gpushare.cli.doctor.installation import ApiService, Installation, Service, Unread, Workload
 from gpushare.cli.doctor.rights import RIGHTS
 from gpushare.contract import (
     AGENT_NAME,
@@ -24,7 +24,7 @@ from gpushare.model.cards import Card, format_cards
 from gpushare.model.objects import Pod
 from gpushare.monitoring.page import MetricSample
 from gpushare.overview.objects import ClusterNode, ClusterPod
-from gpushare.overview.system_pods import SystemPod
+from gpushare.overview.system_pods import Lease, SystemPod
 from gpushare.scheduling.snapshot import books_of
 
 Json = dict[str, Any]

@@ -1,6 +1,7 @@
 """Pending pods on the board: the answers of ``explain``."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from gpushare.model.modes import CGPU_PODS
 from tests.support.builders.boards import Cluster, example
 from tests.unit.cli.fakes import Api, documented
 
-Found = list[dict[str, object]]
+Found = list[dict[str, Any]]
 
 
 def found(seen: BoardState, cgpu_pods: int = CGPU_PODS) -> Found:
@@ -24,7 +25,8 @@ async def test_reason_and_remedies_are_those_of_explain(api: Api) -> None:
     made = example()
     api.nodes, api.pods, api.page_size = made.nodes, made.pods, 1000
     for row in found(made.state()):
-        named = (str(row["name"]), "-n", str(row["namespace"]))
+        first = row["pods"][0]
+        named = (first["name"], "-n", first["namespace"])
         answer = await documented(api, "explain", *named, "-o", "json")
         assert (row["state"], row["reason"]) == (answer["state"], answer["summary"])
         assert row["remedies"] == answer["remedies"]
@@ -55,27 +57,45 @@ def test_an_invalid_request_has_a_reason() -> None:
     assert (row["state"], row["units"]) == ("malformed", None)
 
 
-def test_the_oldest_pods_are_explained_and_the_others_have_the_message_of_the_scheduler() -> None:
+def names(row: dict[str, Any]) -> list[str]:
+    return [pod["name"] for pod in row["pods"]]
+
+
+def test_equal_pods_are_one_group_also_of_different_namespaces() -> None:
     made = Cluster()
     made.add_node("n", "T4", [14])
     for number in range(EXPLAINED + 2):
-        made.add_pending(f"a/p{number}", 20, "no room", f"2026-11-25T01:{59 - number}:00Z")
+        made.add_pending(f"team-{number % 2}/p{number}", 20, "no room", f"2026-11-25T01:{59 - number}:00Z")
+    made.add_pending("team-0/larger", 30)
+    made.add_pending("team-0/fits", 4)
+    fits, larger, equal = found(made.state())
+    assert (names(larger), names(fits)) == (["larger"], ["fits"])
+    assert names(equal) == [f"p{number}" for number in reversed(range(EXPLAINED + 2))]
+    assert equal["units"] == 20
+    assert equal["remedies"]
+
+
+def test_the_oldest_questions_are_answered_and_the_other_pods_have_the_message_of_the_scheduler() -> None:
+    made = Cluster()
+    made.add_node("n", "T4", [14])
+    for number in range(EXPLAINED + 2):
+        made.add_pending(f"a/p{number}", 20 + number, "no room", f"2026-11-25T01:{59 - number}:00Z")
     rows = found(made.state())
-    assert [row["name"] for row in rows] == [f"p{number}" for number in reversed(range(EXPLAINED + 2))]
+    assert [names(row) for row in rows] == [[f"p{number}"] for number in reversed(range(EXPLAINED + 2))]
     assert [row["reason"] is None for row in rows] == [False] * EXPLAINED + [True] * 2
     assert rows[-1]["scheduler"] == "no room"
 
 
-def test_pods_that_gates_hold_back_do_not_take_the_explanations_of_others() -> None:
+def test_pods_that_gates_hold_back_do_not_take_the_answers_of_others() -> None:
     made = Cluster()
     made.add_node("n", "T4", [14])
     for number in range(EXPLAINED + 1):
-        made.add_pending(f"a/gated{number}", 20, created="2026-11-25T01:00:00Z")
+        made.add_pending(f"a/gated{number}", 20 + number, created="2026-11-25T01:00:00Z")
         made.pods[-1]["spec"]["schedulingGates"] = [{"name": "quota"}, {"name": "team"}]
     made.add_pending("a/waits", 20, created="2026-11-25T02:00:00Z")
     rows = found(made.state())
     assert [row["state"] for row in rows] == ["gated"] * (EXPLAINED + 1) + ["waits-for-gpu"]
-    assert str(rows[0]["reason"]).endswith("gates are removed: quota, team")
+    assert rows[0]["reason"].endswith("gates are removed: quota, team")
 
 
 def test_unhealthy_gpus_and_the_flag_of_the_extender_decide_as_in_explain() -> None:

@@ -98,7 +98,7 @@ def test_usage_is_that_of_top() -> None:
         for node in found["nodes"]
         for card in node["cards"]
     }
-    for (name, index), numbers in gpus(series, UsageFilter()).rows:
+    for (name, index, *_), numbers in gpus(series, UsageFilter()).rows:
         assert shown_cards[name, index] == numbers[:3]
     used = {(pod["namespace"], pod["name"]): pod["usedBytes"] for pod in found["pods"]}
     for (namespace, name, *_), numbers in containers(series, UsageFilter()).rows:
@@ -156,7 +156,7 @@ def test_a_silent_exporter_leaves_the_time_of_its_last_report() -> None:
     node = node_of(found, "n")
     assert (node["reported"], node["current"]) == (STARTED, False)
     assert node["cards"][0]["usedBytes"] is None
-    assert found["notes"] == ["exporter e-n: no answer"]
+    assert found["health"][0]["details"] == ["exporter e-n: no answer"]
 
 
 def test_limits_of_a_gpu_are_those_of_its_containers() -> None:
@@ -194,5 +194,32 @@ def test_unreadable_objects_are_problems() -> None:
     made = cluster()
     made.nodes.append({"metadata": {"name": "bad", "labels": 7}})
     made.pods.append({"metadata": {"name": "worse", "namespace": "a"}, "spec": {"containers": 7}})
-    problems = shown(made.state())["problems"]
-    assert [problem.partition(":")[0] for problem in problems] == ["node bad", "pod a/worse"]
+    problems = shown(made.state())["health"][1:]
+    assert [each["text"].partition(":")[0] for each in problems] == ["Node bad", "Pod a/worse"]
+
+
+def test_a_pod_that_does_not_run_is_not_idle() -> None:
+    made = cluster()
+    made.add_pod("a/p", "n", 0, 4, 0, owner=("Job", "p"), waits="ErrImagePull")
+    made.add_pod("a/q", "n", 0, 6, 1, owner=("Job", "q"))
+    found = shown(made.state())
+    assert [(pod["state"], pod["runs"]) for pod in found["pods"]] == [
+        ("ErrImagePull", False),
+        ("Running", True),
+    ]
+    rows = {each["owner"]: each for each in found["idle"]}
+    assert (rows["job/p"]["idleBytes"], rows["job/p"]["gibHours"]) == (None, None)
+    assert rows["job/p"]["notRunning"] == ["ErrImagePull"]
+    assert rows["job/q"]["idleBytes"] == 5 * GIB
+
+
+def test_without_a_limit_the_pod_is_reported_and_without_a_report_it_is_not() -> None:
+    made = cluster()
+    made.add_pod("a/free", "n", 0, 4, 1)
+    made.add_pod("a/held", "n", 0, 4, 1, limited=True)
+    made.add_pod("a/silent", "n", 0, 4)
+    free, held, silent = shown(made.state())["pods"]
+    assert (free["reported"], free["limitBytes"], free["peakBytes"]) == (True, None, None)
+    assert (held["reported"], held["limitBytes"], held["peakBytes"]) == (True, 4 * GIB, int(1.5 * GIB))
+    assert (silent["reported"], silent["limitBytes"]) == (False, None)
+    assert held["utilization"] == pytest.approx(0.225, abs=0.01)

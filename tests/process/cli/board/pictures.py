@@ -19,7 +19,7 @@ async def main() -> None:
         for number, scheme in enumerate(("light", "dark")):
             await tab.emulate(WIDTH, HEIGHT, scheme)
             await tab.open(url if number == 0 else url.partition("?")[0])
-            await tab.wait("document.querySelectorAll('#gpus tbody').length > 1")
+            await tab.wait("document.querySelectorAll('#nodes tbody').length > 1")
             (FOLDER / f"{scheme}.png").write_bytes(await tab.picture())
 
 

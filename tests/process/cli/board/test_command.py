@@ -63,7 +63,8 @@ async def test_its_figures_are_those_of_inspect_and_top(cluster: Served) -> None
         silent = {(pod["namespace"], pod["name"]): None for pod in found["pods"] if pod["usedBytes"] is None}
         assert {(p["namespace"], p["name"]): p["usedBytes"] for p in found["pods"]} == used | silent
         assert found["used"]["memoryBytes"] == 988 * GIB
-        assert any("e-gpu-t4-3" in note for note in found["notes"])
+        assert any("e-gpu-t4-3" in text for each in found["health"] for text in each["details"])
+        assert found["health"][0]["text"].startswith("No extender runs in kube-system")
         assert await board.end() == (130, f"{HINT}\n")
 
 
@@ -82,7 +83,7 @@ async def test_changes_of_the_cluster_arrive(cluster: Served) -> None:
 async def test_nothing_without_the_token_or_for_another_host(cluster: Served) -> None:
     api, _ = cluster
     async with running(api) as board:
-        for path in ("", "data", "board.js"):
+        for path in ("", "data", "board.js", "fleet.js"):
             assert (await board.get(path))[0] == 200
             assert (await board.get(path, host="evil.example"))[0] == 403
             assert (await board.get(path, origin="http://evil.example"))[0] == 403

@@ -16,6 +16,7 @@ from gpushare.adapters.kube.client import KubeClient
 from gpushare.board.admissions import Admissions
 from gpushare.board.collect import Watched
 from gpushare.board.daemon import BoardServer
+from gpushare.board.health import ControlPlane
 from gpushare.board.local import LOOPBACK
 from gpushare.board.login import ADMITTED, Admission
 from gpushare.board.past import Past, PastSource
@@ -33,7 +34,16 @@ pytestmark = [
 
 ROWS = """[...document.querySelectorAll('#{} tbody tr')].map(
   (row) => [...row.cells].map((cell) => cell.innerText.trim()))"""
-NAMES = "[...document.querySelectorAll('#gpus tbody th')].map((cell) => cell.innerText.split('\\n')[0])"
+NAMES = """[...document.querySelectorAll('#nodes tbody th, #map .node')].filter(
+  (each) => each.checkVisibility()).map((each) => each.dataset.node || each.innerText.split('\\n')[0])"""
+DRAWN = "document.documentElement?.dataset.tag === '\"{}\"'"
+OUTSIDE = """[...document.querySelectorAll('body *')].filter((each) => {
+  const box = each.getBoundingClientRect();
+  return each.checkVisibility() && box.width > 1 && (box.right > innerWidth + 1 || box.left < -1);
+}).map((each) => each.outerHTML.slice(0, 80))"""
+BOXES = "[...document.querySelectorAll('{}')].map((each) => each.getBoundingClientRect().toJSON())"
+FOLD = "document.querySelectorAll('details').forEach((each) => { each.open = false; })"
+NO_CHOICE = "(history.replaceState(null, '', location.pathname), dispatchEvent(new Event('hashchange')))"
 FOCUSED = "document.activeElement.id || document.activeElement.className || document.activeElement.tagName"
 COLOURS = """(() => {
   const canvas = document.createElement("canvas").getContext("2d");
@@ -90,40 +100,130 @@ async def shown(open_page: Shown) -> AsyncIterator[Shown]:
     yield open_page
     assert open_page.tab.problems == []
     open_page.page.document = before
-    await open_page.tab.evaluate("document.getElementById('reset').click()")
-    await open_page.tab.wait(f"view.tag === '\"{before.tag}\"'")
+    await open_page.tab.emulate(1360, 1100)
+    await open_page.tab.evaluate(FOLD)
+    await open_page.tab.evaluate(NO_CHOICE)
+    await open_page.tab.wait(DRAWN.format(before.tag))
 
 
 async def opened(page: Page, url: str, tab: Tab) -> Shown:
     await tab.open(url)
-    await tab.wait("document.readyState === 'complete' && document.querySelectorAll('#tiles div').length > 0")
+    await tab.wait(DRAWN.format(page.document.tag))
     return Shown(page, tab)
 
 
 async def test_it_draws_what_the_document_has(shown: Shown) -> None:
-    rows = await shown.rows("gpus")
-    assert len(rows) == 26
-    [over] = [row for row in rows if "over-committed" in row]
-    assert over[0].split("\n") == ["gpu-t4-2", "16 / 28 GiB (57 %)", "share · Tesla T4"]
-    assert over[1:] == [
-        "0",
+    rows = await shown.rows("nodes")
+    assert len(rows) == 7
+    assert rows[0] == [
+        "gpu-t4-2\nTesla T4 · share",
         "",
-        "16 / 14 GiB",
-        "14.0 GiB",
-        "–",
-        "98 %",
-        "over-committed",
-        "asr-batch, asr-live",
+        "16 / 28 GiB",
+        "14.3 GiB",
+        "49 %",
+        "2",
+        "1 GPU over-committed",
     ]
-    silent = next(row for row in rows if "tts" in row)
-    assert silent[4] == "no data"
+    assert rows[1][3:] == ["no data", "no data", "1", "1 GPU unhealthy"]
     tiles = await shown.tab.evaluate("document.getElementById('tiles').innerText")
-    assert "724 / 1,016 GiB" in tiles
+    assert "726 / 1,016 GiB" in tiles
     assert "1 node without data" in tiles
-    pending = await shown.rows("pending")
-    assert [row[1:3] for row in pending] == [["finetune-70b", "60 GiB"], ["jupyter-3", "96 GiB"]]
+    assert "988" not in tiles
     assert (await shown.rows("idle"))[0][1] == "job/eval"
-    assert len(await shown.rows("pods")) == 33
+
+
+async def test_the_state_of_the_control_plane_is_the_first_thing(shown: Shown) -> None:
+    made = example()
+    shown.page.show(made.state(time.time(), control_plane=ControlPlane()))
+    await shown.tab.wait(DRAWN.format(shown.page.document.tag))
+    first = await shown.tab.evaluate("document.querySelector('main > section li').textContent")
+    assert first.startswith("Failed: No extender runs in kube-system")
+    command = await shown.tab.evaluate("document.querySelector('#health code').innerText")
+    assert command == "kubectl gpushare doctor"
+    tops = await shown.tab.evaluate(
+        "['health', 'tiles', 'nodes', 'pending'].map("
+        "(id) => document.getElementById(id).getBoundingClientRect().top)"
+    )
+    assert tops == sorted(tops)
+
+
+async def test_equal_pending_pods_are_one_row(shown: Shown) -> None:
+    one, six = await shown.rows("pending")
+    assert one[:2] == ["finetune-70b\nllm-research", "60 GiB"]
+    assert six[:2] == ["6 pods\nnotebooks", "96 GiB"]
+    await shown.tab.evaluate("document.querySelector('#pending .names summary').click()")
+    assert "notebooks/jupyter-8" in (await shown.rows("pending"))[1][0]
+
+
+async def test_no_limit_and_no_data_are_different_words_and_a_pod_says_why_it_does_not_run(
+    shown: Shown,
+) -> None:
+    await shown.choose("node", "gpu-t4")
+    rows = {row[1]: row for row in await shown.rows("pods")}
+    assert rows["asr-live"][5:] == ["Running", "11 h", "6 GiB", "5.9 GiB", "no limit", "89 %"]
+    assert rows["tts"][8:] == ["no data", "no data", "no data"]
+    assert rows["sandbox"][5] == "not running: ErrImagePull"
+    idle = {row[1]: row for row in await shown.rows("idle")}
+    [waits] = [row for name, row in idle.items() if name.startswith("statefulset/sandbox")]
+    assert waits[1:6] == ["statefulset/sandbox\nnot running: ErrImagePull", "1", *["not running"] * 3]
+
+
+async def test_a_node_opens_with_its_pods_and_closes_with_escape(shown: Shown) -> None:
+    await shown.tab.evaluate("document.querySelector('[data-node=gpu-a10-1]').click()")
+    assert await shown.tab.evaluate(FOCUSED) == "detail-title"
+    text = await shown.tab.evaluate("document.getElementById('detail').innerText")
+    for part in (
+        "gpu-a10-1",
+        "Largest free block",
+        "vision/train-resnet-0",
+        "peak 12.6 GiB",
+        "limit 14.0 GiB",
+    ):
+        assert part in text
+    await shown.tab.press("Escape")
+    assert await shown.tab.evaluate("document.getElementById('detail').hidden")
+    assert await shown.tab.evaluate("document.activeElement.dataset.node") == "gpu-a10-1"
+
+
+async def test_the_url_opens_the_same_view(shown: Shown) -> None:
+    await shown.choose("node", "gpu-a10")
+    await shown.tab.evaluate("document.querySelector('#nodes thead th:nth-child(4) button').click()")
+    await shown.tab.evaluate("document.querySelector('[data-node=gpu-a10-2]').click()")
+    url = await shown.tab.evaluate("location.href")
+    assert await shown.nodes() == ["gpu-a10-2", "gpu-a10-1"]
+    await shown.tab.evaluate(NO_CHOICE)
+    assert len(await shown.nodes()) == 7
+    await shown.tab.evaluate(f"location.hash = {json.dumps(url.partition('#')[2])}")
+    await shown.tab.wait("!document.getElementById('detail').hidden")
+    assert await shown.nodes() == ["gpu-a10-2", "gpu-a10-1"]
+    assert await shown.tab.evaluate("document.getElementById('detail-title').textContent") == "gpu-a10-2"
+    assert await shown.tab.evaluate("document.getElementById('node').value") == "gpu-a10"
+    assert await shown.tab.evaluate("document.querySelector('#nodes [aria-sort]').innerText.trim()") == "Used"
+
+
+async def test_tables_sort_by_a_click_on_the_title(shown: Shown) -> None:
+    titles = "[...document.querySelectorAll('#pods thead button')]"
+    by_used = f"{titles}.find((each) => each.textContent === 'Used').click()"
+    for first in ("llm-0", "sandbox", "ranker-0"):
+        await shown.tab.evaluate(by_used)
+        assert (await shown.rows("pods"))[0][1] == first
+
+
+async def test_before_there_are_samples_the_chart_is_a_sentence(shown: Shown) -> None:
+    shown.page.show(example().state(time.time()))
+    await shown.tab.wait(DRAWN.format(shown.page.document.tag))
+    text = await shown.tab.evaluate("document.getElementById('history').innerText")
+    assert "The chart begins with the first samples." in text
+    assert not await shown.tab.evaluate("document.getElementById('plot').checkVisibility()")
+
+
+async def test_map_and_table_show_the_same_nodes(shown: Shown) -> None:
+    in_table = await shown.nodes()
+    await shown.tab.evaluate("document.getElementById('as-map').click()")
+    assert await shown.nodes() == in_table
+    assert await shown.tab.evaluate("location.hash") == "#layout=map"
+    label = await shown.tab.evaluate("document.querySelector('#map .node').getAttribute('aria-label')")
+    assert label == "gpu-t4-2: 16 of 28 GiB allocated, 14.3 GiB used, 2 GPUs, 1 GPU over-committed"
 
 
 async def test_it_asks_only_its_own_server_and_the_token_leaves_the_address(shown: Shown) -> None:
@@ -141,13 +241,16 @@ async def test_filters(shown: Shown) -> None:
     await shown.choose("namespace", "notebooks")
     assert await shown.nodes() == ["gpu-t4-1"]
     assert {row[0] for row in await shown.rows("pods")} == {"notebooks"}
-    assert [row[1] for row in await shown.rows("pending")] == ["jupyter-3"]
-    assert [row[1] for row in await shown.rows("idle")] == ["statefulset/jupyter"]
+    assert [row[0] for row in await shown.rows("pending")] == ["6 pods\nnotebooks"]
+    assert [row[1] for row in await shown.rows("idle")] == [
+        "statefulset/jupyter",
+        "statefulset/sandbox\nnot running: ErrImagePull",
+    ]
     await shown.choose("namespace", "")
     await shown.choose("model", "Tesla V100-SXM2-32GB")
     assert await shown.nodes() == ["gpu-v100-1"]
     await shown.tab.evaluate("document.getElementById('reset').click()")
-    await shown.tab.wait("document.querySelectorAll('#gpus tbody').length === 7")
+    await shown.tab.wait("document.querySelectorAll('#nodes tbody').length === 7")
     await shown.tab.evaluate("document.getElementById('only').click()")
     assert await shown.nodes() == ["gpu-t4-2", "gpu-t4-3", "gpu-v100-1"]
     assert "3 nodes shown" in await shown.tab.evaluate("document.getElementById('matches').textContent")
@@ -159,8 +262,8 @@ async def test_the_keyboard_reaches_everything_in_the_order_of_the_page(shown: S
     for _ in range(9):
         await shown.tab.press("Tab")
         order.append(await shown.tab.evaluate(FOCUSED))
-    assert order[:6] == ["skip", "node", "namespace", "model", "only", "reset"]
-    assert order[6:9] == ["scroll", "SUMMARY", "SUMMARY"]
+    assert order == ["skip", "node", "namespace", "model", "only", "reset", "SUMMARY", "as-map", "as-table"]
+    await shown.tab.evaluate("document.querySelector('#pending summary').focus()")
     await shown.tab.press("Enter")
     assert await shown.tab.evaluate("document.activeElement.parentElement.open")
     await shown.tab.press("/")
@@ -176,7 +279,8 @@ async def test_a_new_document_keeps_focus_and_what_is_open(shown: Shown) -> None
     made = example()
     made.add_pod("speech/new", "gpu-t4-1", 0, 1)
     shown.page.show(made.state(time.time()))
-    await shown.tab.wait("document.getElementById('pods').innerText.includes('new')")
+    await shown.tab.wait(DRAWN.format(shown.page.document.tag))
+    assert "Pods 35" in await shown.tab.evaluate("document.getElementById('pods-title').innerText")
     assert await shown.tab.evaluate("document.activeElement === document.querySelector('#pending summary')")
     assert await shown.tab.evaluate("document.querySelector('#pending details').open")
 
@@ -185,14 +289,16 @@ async def test_tables_and_bars_have_names_for_a_screen_reader(shown: Shown) -> N
     found = await shown.tab.command("Accessibility.getFullAXTree")
     nodes = [(each["role"]["value"], each.get("name", {}).get("value", "")) for each in found["nodes"]]
     regions = [name for role, name in nodes if role == "region"]
-    for name in ("Pending pods 2", "Nodes and GPUs 7", "Allocated and idle 10", "Pods 33"):
+    for name in ("Pending pods 7", "Nodes and GPUs 7", "Allocated and idle 11", "Pods 34"):
         assert name in regions
-    assert ("image", "16 of 14 GiB allocated, used 14.0 GiB, no limit") in nodes
-    assert any(role == "image" and name.startswith("Last hour of the whole cluster.") for role, name in nodes)
+    assert ("image", "gpu-t4-1: 14 of 28 GiB allocated, 1.4 GiB used, 2 GPUs") in nodes
+    assert any(
+        role == "image" and name.startswith("Last 41 min, whole cluster. allocated: ") for role, name in nodes
+    )
     assert {
         name for role, name in nodes if role in ("columnheader", "checkbox", "searchbox", "combobox")
     } >= {
-        *("Node", "GPU", "State", "Only problems", "Namespace", "Model"),
+        *("Node", "GPUs", "State", "Only problems", "Namespace", "Model"),
     }
     unnamed = [
         role for role, name in nodes if role in ("button", "searchbox", "combobox", "table") and not name
@@ -229,10 +335,23 @@ async def test_light_and_dark_pictures_differ(shown: Shown) -> None:
     assert min(map(len, pictures)) > 50_000
 
 
-async def test_on_a_narrow_screen_only_tables_scroll_sideways(shown: Shown) -> None:
-    await shown.tab.emulate(400, 800)
-    assert await shown.tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    await shown.tab.emulate(1360, 1100)
+@pytest.mark.parametrize("layout", ["table", "map"])
+async def test_on_a_phone_nothing_is_outside_of_the_screen(shown: Shown, layout: str) -> None:
+    await shown.tab.emulate(390, 844)
+    await shown.tab.evaluate(f"document.getElementById('as-{layout}').click()")
+    assert await shown.tab.evaluate(OUTSIDE) == []
+    assert await shown.tab.evaluate("document.documentElement.scrollWidth") == 390
+    why, helps = (await shown.tab.evaluate(BOXES.format("#pending tbody .text")))[:2]
+    assert why["bottom"] <= helps["top"]
+    assert min(why["width"], helps["width"]) > 300
+    await shown.tab.evaluate("document.querySelector('#map .node, #nodes [data-node]').click()")
+    assert await shown.tab.evaluate(OUTSIDE) == []
+
+
+@pytest.mark.parametrize("width", [1024, 1440])
+async def test_on_wider_screens_nothing_is_outside_of_the_screen(shown: Shown, width: int) -> None:
+    await shown.tab.emulate(width, 900)
+    assert await shown.tab.evaluate(OUTSIDE) == []
 
 
 async def test_a_lost_api_server_is_stated_and_the_figures_stay(shown: Shown) -> None:
@@ -244,7 +363,7 @@ async def test_a_lost_api_server_is_stated_and_the_figures_stay(shown: Shown) ->
     assert text.startswith("No data from the API server since ")
     assert text.endswith("connection refused")
     assert await shown.tab.evaluate("document.getElementById('live').textContent") == "Not live"
-    assert "724 / 1,016 GiB" in await shown.tab.evaluate("document.getElementById('tiles').innerText")
+    assert "726 / 1,016 GiB" in await shown.tab.evaluate("document.getElementById('tiles').innerText")
     shown.page.show(seen)
     await shown.tab.wait("document.getElementById('lost').hidden")
 
@@ -276,12 +395,12 @@ async def test_hostile_names_are_text(tab: Tab) -> None:
         made.add_node(text, text, [14])
         made.add_pod("a/p", text, 0, 4, owner=(text, text))
         made.pods[-1]["metadata"] |= {"name": text, "namespace": text, "uid": f"uid-{number}"}
-        made.add_pending("a/q", 20, text)
+        made.add_pending("a/q", 20 + number, text)
         made.pods[-1]["metadata"] |= {"name": text, "namespace": text, "uid": f"pending-{number}"}
     page = Page(made.state(time.time()))
     async with other(page, tab) as shown:
         assert await shown.nodes() == sorted(HOSTILE)
-        assert sorted(row[1] for row in await shown.rows("pending")) == sorted(HOSTILE)
+        assert sorted(row[0].split("\n")[0] for row in await shown.rows("pending")) == sorted(HOSTILE)
         for text in HOSTILE:
             await shown.choose("namespace", text)
             assert [row[1] for row in await shown.rows("pods")] == [text]
@@ -321,32 +440,44 @@ async def test_in_a_cluster_a_lost_api_server_is_stated_with_its_time(tab: Tab) 
     with bind_socket(LOOPBACK, 0) as listener:
         async with listening(server.answer, listener):
             await tab.open(f"http://{LOOPBACK}:{listener.getsockname()[1]}/")
-            await tab.wait("document.querySelectorAll('#tiles div').length > 0")
+            await tab.wait("document.documentElement?.dataset.tag")
             cluster.lost_since = time.time() - 7200
             cluster.admission = Admission(HTTPStatus.SERVICE_UNAVAILABLE, "connection refused")
             text = await tab.wait(
                 "!document.getElementById('lost').hidden && document.getElementById('lost').innerText"
             )
-            said = await tab.evaluate(f"clock({cluster.lost_since}, true)")
-            assert text.startswith(f"No data from the API server since {said}. ")
+            said = await tab.evaluate(f"new Date({1000 * cluster.lost_since}).toTimeString().slice(0, 8)")
+            assert f" {said}. " in text
+            assert text.startswith("No data from the API server since ")
             assert text.endswith("connection refused")
             assert await tab.evaluate("document.body.classList.contains('stale')")
-            assert "724 / 1,016 GiB" in await tab.evaluate("document.getElementById('tiles').innerText")
+            assert "726 / 1,016 GiB" in await tab.evaluate("document.getElementById('tiles').innerText")
             cluster.admission = ADMITTED
             await tab.wait("document.getElementById('lost').hidden")
             await tab.open("about:blank")
     tab.problems.clear()  # answers with 503
 
 
-async def test_a_thousand_nodes_are_a_page_of_fifty(tab: Tab) -> None:
+async def test_two_hundred_nodes_are_on_one_screen(tab: Tab) -> None:
+    page = Page(large(200).state(time.time()))
+    async with other(page, tab) as shown:
+        await tab.emulate(1440, 900)
+        assert len(await shown.nodes()) == 200
+        assert await tab.evaluate("document.getElementById('map').getBoundingClientRect().bottom <= 900")
+        await tab.emulate(1360, 1100)
+
+
+async def test_a_thousand_nodes_are_a_map_of_few_elements(tab: Tab) -> None:
     page = Page(large(1000, gpus=1).state(time.time()))
     async with other(page, tab) as shown:
-        assert len(await shown.nodes()) == 50
-        assert await tab.evaluate("document.querySelectorAll('*').length") < 5000
+        assert len(await shown.nodes()) == 1000
+        assert await tab.evaluate("document.querySelectorAll('*').length") < 6000
         await shown.choose("node", "node-0999")
         assert await shown.nodes() == ["node-0999"]
         await shown.choose("node", "")
-        more: Any = await tab.evaluate("document.querySelector('[data-more=nodes]').textContent")
+        await tab.evaluate("document.getElementById('as-table').click()")
+        assert len(await shown.nodes()) == 50
+        more: Any = await tab.evaluate("document.querySelector('#nodes-table .more').textContent")
         assert more == "Show 100 more of 1,000 nodes"
-        await tab.evaluate("document.querySelector('[data-more=nodes]').click()")
+        await tab.evaluate("document.querySelector('#nodes-table .more').click()")
         assert len(await shown.nodes()) == 150
