@@ -185,5 +185,10 @@ def _built(make: Callable[[], BoardState], memory: BoardMemory) -> tuple[BoardMe
 
 def document_of(seen: BoardState, memory: BoardMemory) -> Document:
     """The document as JSON."""
-    content = msgspec.json.encode(board_document(seen, memory))
+    return encoded(board_document(seen, memory))
+
+
+def encoded(found: dict[str, Any]) -> Document:
+    """A document as JSON."""
+    content = msgspec.json.encode(found)
     return Document(content, blake2b(content, digest_size=16).hexdigest())

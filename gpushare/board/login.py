@@ -26,7 +26,7 @@ COOKIE: Final = "__Host-gpushare-board"
 MAX_TOKEN: Final = 4000
 """Browsers keep cookies of at most 4096 bytes, with name and attributes."""
 _ATTRIBUTES: Final = "Path=/; Secure; HttpOnly; SameSite=Lax"
-_PUBLIC: Final = ("/board.css", "/icon.svg")
+_PUBLIC: Final = ("/board.css", "/icon.svg", "/login.js")
 """What the login page needs."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*", re.ASCII)
 _MESSAGE: Final = b"@message@"

@@ -4,7 +4,7 @@ Pods with the same request, the same reason and the same remedies are one group.
 oldest pod.
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import msgspec
 from gpushare.board.state import BoardPod
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Pod
-from gpushare.overview.explain.answer import PodFacts, PodState, answer
+from gpushare.overview.explain.answer import Answer, PodFacts, PodState, answer
 from gpushare.overview.ledger_inputs import node_of
 from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.overview.surroundings import surroundings_of
@@ -26,7 +26,7 @@ The other pods have the scheduler's message only. Equal pods are one question, a
 that scheduling gates hold back, so those have a reason in any number.
 """
 _REASONS: Final = 3
-_UNEXPLAINED: Final[dict[str, Any]] = {
+UNEXPLAINED: Final[dict[str, Any]] = {
     "state": None,
     "reason": None,
     "details": [],
@@ -34,7 +34,6 @@ _UNEXPLAINED: Final[dict[str, Any]] = {
     "moreNodes": 0,
     "remedies": [],
 }
-Waiting = tuple[Pod, ClusterPod]
 
 
 def pending(
@@ -56,13 +55,22 @@ def pending(
     books = books_of(cores, [each.core for each in pods if each.core], unhealthy)
     details = {node.name: node for node in nodes}
     around = surroundings_of((each.load for each in pods if each.load), (own for _, own in waiting))
-    groups: dict[str, dict[str, Any]] = {}
-    facts_of = [PodFacts(core, own, books, details, around=around) for core, own in waiting]
-    for facts, why in _explained(facts_of):
-        group = {**_request(facts.pod), **why}
-        key = msgspec.json.encode(group).decode()
-        found = groups.setdefault(key, {"scheduler": facts.details.scheduler_message, **group, "pods": []})
-        found["pods"].append(_named(facts.pod))
+    found = _explained([PodFacts(core, own, books, details, around=around) for core, own in waiting])
+    return grouped(
+        ({**_request(facts.pod), **why}, facts.details.scheduler_message, _named(facts.pod))
+        for facts, why in found
+    )
+
+
+def grouped(waiting: Iterable[tuple[dict[str, Any], str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Pods with an equal request and answer together: of each pod that, the scheduler's message, its names.
+
+    The message of a group is that of its first pod; those of the others are of other moments.
+    """
+    groups: dict[bytes, dict[str, Any]] = {}
+    for same, message, pod in waiting:
+        group: dict[str, Any] = {"scheduler": message, **same, "pods": []}
+        groups.setdefault(msgspec.json.encode(same), group)["pods"].append(pod)
     return list(groups.values())
 
 
@@ -76,10 +84,10 @@ def _explained(waiting: Sequence[PodFacts]) -> Iterator[tuple[PodFacts, dict[str
             tried.add(question)
         if facts.pod.gated or question in tried:
             if question not in answers:
-                answers[question] = _answered(facts)
+                answers[question] = answered(answer(facts))
             yield facts, answers[question]
         else:
-            yield facts, _UNEXPLAINED | {"scheduler": facts.details.scheduler_message}
+            yield facts, UNEXPLAINED | {"scheduler": facts.details.scheduler_message}
 
 
 def _question(core: Pod, details: ClusterPod) -> Hashable:
@@ -88,8 +96,8 @@ def _question(core: Pod, details: ClusterPod) -> Hashable:
     return spec, core.namespace, core.owner, core.placement, core.terminating
 
 
-def _answered(facts: PodFacts) -> dict[str, Any]:
-    found = answer(facts)
+def answered(found: Answer) -> dict[str, Any]:
+    """The answer of ``explain`` as the page shows it."""
     sharing = [node for node in found.nodes if node.cards] if found.state is PodState.NO_GPU else []
     return {
         "state": str(found.state),

@@ -9,9 +9,9 @@ import pytest_asyncio
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.cli.explain.collect import collect
+from gpushare.cli.explain import collect
 from gpushare.errors import ConfigError
-from gpushare.overview.explain.answer import Answer, answer
+from gpushare.overview.explain.answer import Answer
 from testbed import Bed, SchedulerSpec, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
@@ -167,7 +167,7 @@ async def bound(bed: Bed, *names: str) -> bool:
 
 async def explained(bed: Bed, name: str) -> Answer:
     async with KubeClient(await load_access(str(bed.kubeconfig))) as client:
-        return answer(await collect(client, name, "default"))
+        return await collect.explained(client, name, "default")
 
 
 @pytest.mark.parametrize("name", WAITING)

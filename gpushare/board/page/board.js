@@ -7,9 +7,10 @@ import { fillFilters, listenToFilters, nodeMatches } from "./filters.js";
 import { fleet, prepareFleet } from "./fleet.js";
 import { health } from "./health.js";
 import { chart } from "./history.js";
+import { namespaceBoard, prepareNamespace } from "./namespace.js";
 import { tiles } from "./overview.js";
 import { pending, preparePending } from "./pending.js";
-import { podTables, preparePods } from "./pods.js";
+import { idleTable, podTable, podsOn, preparePods } from "./pods.js";
 import { firstPages } from "./table.js";
 import { clock, plural } from "./texts.js";
 
@@ -20,24 +21,48 @@ const SILENT = isShared ? "the board does not answer." : "the process of the boa
 
 let board = null, tag = "", answeredAt = Date.now() / 1000;
 
+const isOwn = () => board.kind === "NamespaceBoard";
+
 function draw() {
   if (!board) return;
-  write($("cluster"), board.cluster);
-  $("cluster").title = board.cluster;
+  if (!document.documentElement.dataset.tag) prepare();
+  write($("cluster"), isOwn() ? `namespace ${board.namespace} · ${board.cluster}` : board.cluster);
+  $("cluster").title = $("cluster").textContent;
+  health(board.health);
+  pending(board);
+  if (isOwn()) drawNamespace();
+  else drawCluster();
+  document.documentElement.dataset.tag = tag;
+}
+
+/** Once it is known what the document is about. */
+function prepare() {
+  document.body.classList.toggle("own", isOwn());
+  preparePending(draw);
+  preparePods(draw, isOwn());
+  if (isOwn()) return prepareNamespace(draw);
+  prepareFleet(draw, openNode);
+  prepareDetail(draw);
+}
+
+function drawNamespace() {
+  namespaceBoard(board);
+  podTable(board.pods, board.pods.length);
+}
+
+function drawCluster() {
   fillFilters([...board.pods, ...board.pending.flatMap((group) => group.pods)].map((pod) => pod.namespace),
     board.nodes.flatMap((node) => node.cards.map((card) => card.model)));
-  health(board.health);
   tiles(board);
   chart(board);
-  const shown = fleet(board);
-  pending(board);
-  podTables(board, shown);
+  podTable(podsOn(board, fleet(board)), board.pods.length);
+  idleTable(board);
   detail(board);
-  document.documentElement.dataset.tag = tag;
 }
 
 /** The document with the pods of each GPU, and the namespaces of each node. */
 function joined(found) {
+  if (!found.nodes) return found;
   const nodes = new Map(found.nodes.map((node) => [node.name, node])), cards = new Map();
   for (const node of found.nodes) {
     node.namespaces = new Set();
@@ -92,7 +117,7 @@ async function poll() {
 function filtered() {
   firstPages();
   draw();
-  if (board) write($("matches"), `${plural(board.nodes.filter(nodeMatches).length, "node")} shown`);
+  if (board && !isOwn()) write($("matches"), `${plural(board.nodes.filter(nodeMatches).length, "node")} shown`);
 }
 
 function listen() {
@@ -101,7 +126,7 @@ function listen() {
   addEventListener("popstate", () => { readAddress(); filtered(); });
   $("skip").addEventListener("click", (event) => {
     event.preventDefault();  // the fragment of the URL is the view
-    $("nodes-title").focus();
+    $(board && isOwn() ? "pending-title" : "nodes-title").focus();
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && !event.ctrlKey && !event.metaKey && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) {
@@ -112,9 +137,5 @@ function listen() {
 }
 
 readAddress();
-prepareFleet(draw, openNode);
-prepareDetail(draw);
-preparePending(draw);
-preparePods(draw);
 listen();
 poll();

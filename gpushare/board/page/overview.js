@@ -9,7 +9,7 @@ export function tiles(board) {
   $("tiles").replaceChildren(allocated(board), used(board), idle(board), gpus(board), pods(board), pending(board));
 }
 
-function tile(name, value, note = "", className = "") {
+export function tile(name, value, note = "", className = "") {
   return el("div", { className }, el("dt", {}, name), el("dd", {}, value, el("small", {}, note)));
 }
 

@@ -9,21 +9,25 @@ import { age, bytes, clock, limit, ratio, span, sum, units, whole } from "./text
 
 let pods, idle;
 
-export function preparePods(redraw) {
+/** In the board of one namespace all pods are of that, and users look for their peaks. */
+export function preparePods(redraw, isOwn) {
   const number = (name) => ({ by: (pod) => pod[name], cell: (pod) => bytes(pod[name]), kind: "num", mark: (pod) => pod[name] === null && "muted" });
   pods = table("pods", [
-    { title: "Namespace", by: (pod) => pod.namespace, cell: (pod) => cut(pod.namespace) },
+    !isOwn && { title: "Namespace", by: (pod) => pod.namespace, cell: (pod) => cut(pod.namespace) },
     { title: "Pod", by: (pod) => pod.name, cell: (pod) => cut(pod.name) },
     { title: "Workload", by: (pod) => pod.owner, cell: (pod) => cut(pod.owner) },
-    { title: "Node", by: (pod) => pod.node, cell: onNode },
+    { title: "Node", by: (pod) => pod.node, cell: (pod) => (isOwn ? cut(pod.node) : onNode(pod)) },
     { title: "GPU", cell: (pod) => Object.keys(pod.gpus).join(", ") || "unknown", mark: (pod) => pod.unplaced > 0 && "bad" },
     { title: "State", by: (pod) => stateOf(pod), cell: (pod) => stateOf(pod), mark: (pod) => (pod.runs ? "" : "bad") },
     { title: "Age", by: (pod) => -Date.parse(pod.created) || null, cell: (pod) => timed(pod.created), kind: "num" },
     { title: "Allocated", by: amountOf, cell: (pod) => units(amountOf(pod), pod.unit), kind: "num" },
     { title: "Used", ...number("usedBytes") },
+    isOwn && { title: "Peak", ...number("peakBytes") },
     { title: "Limit", by: (pod) => pod.limitBytes, cell: (pod) => limit(pod.limitBytes, pod.reported), kind: "num", mark: (pod) => pod.limitBytes === null && "muted" },
     { title: "SM", by: (pod) => pod.utilization, cell: (pod) => ratio(pod.utilization), kind: "num", mark: (pod) => pod.utilization === null && "muted" },
-  ], { keyOf: (pod) => pod.uid, noun: "pod", size: 20, empty: "No pod has a GPU here.", head: 1, redraw });
+    isOwn && { title: "Refused", by: (pod) => pod.refusals, cell: (pod) => (pod.refusals === null ? "not counted" : whole(pod.refusals)), kind: "num", mark: (pod) => pod.refusals === null && "muted" },
+  ].filter(Boolean), { keyOf: (pod) => pod.uid, noun: "pod", size: 20, empty: "No pod has a GPU here.", head: isOwn ? 0 : 1, redraw });
+  if (isOwn) return;
   idle = table("idle", [
     { title: "Namespace", by: (each) => each.namespace, cell: (each) => cut(each.namespace) },
     { title: "Workload", by: (each) => each.owner, cell: (each) => [cut(each.owner), waiting(each)] },
@@ -56,11 +60,19 @@ function waiting({ notRunning }) {
   return notRunning.length > 0 && el("span", { className: "sub bad" }, `not running: ${notRunning.join(", ")}`);
 }
 
-export function podTables(board, shownNodes) {
+export function podTable(found, all) {
+  show(pods, found, all);
+  for (const element of pods.element.querySelectorAll(".age")) write(element, age(element.created));
+}
+
+/** The pods of the shown GPUs. */
+export function podsOn(board, shownNodes) {
   const indices = new Map(shownNodes.map((node) => [node.name, new Set(cardsOf(node).map((card) => String(card.index)))]));
   const isOn = (pod) => indices.has(pod.node) && (!view.model || Object.keys(pod.gpus).some((index) => indices.get(pod.node).has(index)));
-  show(pods, board.pods.filter((pod) => ofNamespace(pod) && isOn(pod)), board.pods.length);
-  for (const element of pods.element.querySelectorAll(".age")) write(element, age(element.created));
+  return board.pods.filter((pod) => ofNamespace(pod) && isOn(pod));
+}
+
+export function idleTable(board) {
   show(idle, board.idle.filter(ofNamespace), board.idle.length);
   write($("idle-since"), `Memory that running pods were allocated and did not use, added up since ${clock(board.started)} (${span(Date.now() / 1000 - board.started)}). The most idle first.`);
 }

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 import click
 
+from gpushare.cli.lib.flag_types import NAMESPACE
 from gpushare.cli.lib.flags import with_source
 from gpushare.runtime.program import CONTEXT
 
@@ -11,6 +12,7 @@ _EXAMPLES: Final = """\b
 Examples:
   kubectl gpushare board
   kubectl gpushare board --open
+  kubectl gpushare board -n team-a
   kubectl gpushare board --port 8080 --context staging"""
 
 
@@ -23,12 +25,20 @@ Examples:
     help="Port on 127.0.0.1 (default: a free one).",
 )
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
+@click.option(
+    "-n",
+    "--namespace",
+    type=NAMESPACE,
+    metavar="NAME",
+    help="Show this namespace only, which needs no rights outside of it (default: the whole cluster).",
+)
 @with_source
-def board(*, source: Any, port: int, opened: bool) -> None:
+def board(*, source: Any, port: int, opened: bool, namespace: str | None) -> None:
     """Show nodes, GPUs, pods and idle memory live on a page in the browser.
 
     Serves the page on 127.0.0.1 and prints its URL, until interrupted. The URL has a secret token. Usage
-    comes from the exporters; Prometheus is not needed. Changes nothing in the cluster.
+    comes from the exporters; Prometheus is not needed. Changes nothing in the cluster. With a namespace, the
+    page has its pods with use and limits, why they are pending, and what would fit now.
     """
     from gpushare.board.local import serve
     from gpushare.cli.board.browser import open_page
@@ -39,4 +49,4 @@ def board(*, source: Any, port: int, opened: bool) -> None:
         if opened:
             open_page(url)
 
-    serve(source, port, announce, lambda problem: click.echo(problem, err=True))
+    serve(source, port, namespace, announce, lambda problem: click.echo(problem, err=True))

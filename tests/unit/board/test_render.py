@@ -99,7 +99,7 @@ def test_usage_is_that_of_top() -> None:
         for card in node["cards"]
     }
     for (name, index, *_), numbers in gpus(series, UsageFilter()).rows:
-        assert shown_cards[name, index] == numbers[:3]
+        assert shown_cards[name, index] == numbers[1:4]
     used = {(pod["namespace"], pod["name"]): pod["usedBytes"] for pod in found["pods"]}
     for (namespace, name, *_), numbers in containers(series, UsageFilter()).rows:
         assert used[namespace, name] == numbers[0]

@@ -37,7 +37,6 @@ class Api:
         self.system_pods: list[Json] = []
         self.events: list[Json] = []
         self.forbidden: set[str] = set()
-        self.events: list[Json] = []
         self.usage: dict[str, Json] | None = None
         self.impersonated: list[tuple[str, list[str]]] = []
 
@@ -48,7 +47,6 @@ class Api:
         application.router.add_get("/api/v1/namespaces/kube-system/configmaps", self._config_maps)
         application.router.add_get("/api/v1/nodes/{name}", self._node)
         application.router.add_get("/api/v1/events", self._events)
-        application.router.add_get("/api/v1/namespaces/{namespace}/events", self._events)
         application.router.add_get("/api/v1/pods", self._pods)
         application.router.add_get(EXPORTERS, self._exporters)
         application.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
@@ -71,11 +69,6 @@ class Api:
         self.forbidden = {"/api/v1/nodes", "/api/v1/pods", *system, f"{EXPORTERS}/e-n:12348/proxy/metrics"}
         self.forbidden |= {f"/api/v1/nodes/{each['metadata']['name']}" for each in self.nodes}
         self.forbidden -= {f"/api/v1/namespaces/{namespace}/pods"}
-
-    async def _events(self, request: web.Request) -> web.Response:
-        _, _, uid = request.query["fieldSelector"].partition("involvedObject.uid=")
-        items = [each for each in self.events if each["involvedObject"]["uid"] == uid]
-        return web.json_response({"items": items})
 
     async def _usage(self, request: web.Request) -> web.Response:
         """None stands for a cluster without the API, whose role gives nobody a right."""

@@ -12,21 +12,24 @@ import aiohttp
 import pytest
 import pytest_asyncio
 from aiohttp import web
+from msgspec import to_builtins
 
+from gpushare.model.usage_documents import GpuPodList
+from gpushare.overview.usage_api import way_to_usage
 from testbed import until
 from tests.support.builders.boards import GIB, example
+from tests.support.builders.usage_documents import a10, fits, gpu_pod, running_pod
 from tests.support.fixtures.boards import Running, running_board
 from tests.unit.cli.fakes import Api, call, documented, kubeconfig
 
 pytestmark = pytest.mark.asyncio
 
-PODS = "/api/v1/pods"
 HINT = "Open this URL in a browser on this machine. Ctrl-C ends the board.\n"
 Served = tuple[Api, web.AppRunner]
 
 
-def running(api: Api) -> AbstractAsyncContextManager[Running]:
-    return running_board(sys.executable, "-m", "gpushare", "board", "--kubeconfig", api.kubeconfig)
+def running(api: Api, *flags: str) -> AbstractAsyncContextManager[Running]:
+    return running_board(sys.executable, "-m", "gpushare", "board", "--kubeconfig", api.kubeconfig, *flags)
 
 
 @pytest_asyncio.fixture
@@ -127,14 +130,45 @@ async def test_a_lost_api_server_is_stated_without_a_traceback(cluster: Served) 
         assert "Traceback" not in err
 
 
-async def test_without_the_right_to_list_pods_it_fails_in_one_line(
-    cluster: Served,
+def with_usage(api: Api) -> None:
+    """An account with the rights of namespace ``default``, for which the usage API answers."""
+    pods = [
+        running_pod("web", 14, 12),
+        *(gpu_pod(f"train-{each}", 60, ("Job", "train")) for each in range(3)),
+    ]
+    answer = {"pod": "default/train-0", "state": "waits-for-gpu", "summary": "no node has them"}
+    api.allow_only("default")
+    api.usage = {
+        "default/gpupods": to_builtins(GpuPodList(items=tuple(pods), notes=())),
+        "default/gpufits": to_builtins(fits(a10())),
+        "default/gpupods/train-0/explanation": answer,
+    }
+
+
+@pytest.mark.parametrize("flags", [(), ("-n", "default")])
+async def test_with_the_rights_of_one_namespace_the_board_is_of_that(
+    cluster: Served, flags: tuple[str, ...]
 ) -> None:
     api, _ = cluster
-    api.forbidden = {PODS}
-    code, out, err = await call(api, "board")
+    with_usage(api)
+    async with running(api, *flags) as board:
+        found = await board.document()
+        assert (found["kind"], found["namespace"]) == ("NamespaceBoard", "default")
+        assert [pod["name"] for pod in found["pods"]] == ["web"]
+        [group] = found["pending"]
+        assert (len(group["pods"]), group["reason"]) == (3, "no node has them")
+        assert found["fits"]["largestFreeUnits"] == 16
+        assert "nodes" not in found
+        assert await board.end() == (130, f"{HINT}\n")
+
+
+@pytest.mark.parametrize("flags", [(), ("-n", "default")])
+async def test_without_rights_a_line_says_who_can_help(cluster: Served, flags: tuple[str, ...]) -> None:
+    api, _ = cluster
+    api.allow_only("default")
+    code, out, err = await call(api, "board", *flags)
     assert (code, out) == (1, "")
-    assert err == f'Error: User "test" cannot list resource at {PODS}\n'
+    assert err.splitlines()[1:] == [way_to_usage("default")]
 
 
 async def test_a_port_in_use_is_named(cluster: Served) -> None:

@@ -18,12 +18,12 @@ from gpushare.board.collect import Watched
 from gpushare.board.daemon import BoardServer
 from gpushare.board.health import ControlPlane
 from gpushare.board.local import LOOPBACK
-from gpushare.board.login import ADMITTED, Admission
+from gpushare.board.login import ADMITTED, NO_TOKEN, Admission
 from gpushare.board.past import Past, PastSource
 from gpushare.board.server import listening
 from gpushare.board.state import Lost
 from gpushare.runtime.listener import bind_socket
-from tests.process.cli.board.fixtures import Page, page_of, served
+from tests.process.cli.board.fixtures import NamespacePage, Page, namespace_page, page_of, served
 from tests.support.builders.boards import Cluster, example, large
 from tests.support.chromium import Tab, chromium
 
@@ -66,7 +66,7 @@ async def tab() -> AsyncIterator[Tab]:
 class Shown:
     """A page that is open in the browser."""
 
-    def __init__(self, page: Page, tab: Tab) -> None:
+    def __init__(self, page: Any, tab: Tab) -> None:
         self.page = page
         self.tab = tab
 
@@ -106,7 +106,7 @@ async def shown(open_page: Shown) -> AsyncIterator[Shown]:
     await open_page.tab.wait(DRAWN.format(before.tag))
 
 
-async def opened(page: Page, url: str, tab: Tab) -> Shown:
+async def opened(page: Page | NamespacePage, url: str, tab: Tab) -> Shown:
     await tab.open(url)
     await tab.wait(DRAWN.format(page.document.tag))
     return Shown(page, tab)
@@ -369,7 +369,7 @@ async def test_a_lost_api_server_is_stated_and_the_figures_stay(shown: Shown) ->
 
 
 @asynccontextmanager
-async def other(page: Page, tab: Tab) -> AsyncIterator[Shown]:
+async def other(page: Page | NamespacePage, tab: Tab) -> AsyncIterator[Shown]:
     """Another page in the same browser."""
     async with served(page) as url:
         yield await opened(page, url, tab)
@@ -456,6 +456,46 @@ async def test_in_a_cluster_a_lost_api_server_is_stated_with_its_time(tab: Tab) 
             await tab.wait("document.getElementById('lost').hidden")
             await tab.open("about:blank")
     tab.problems.clear()  # answers with 503
+
+
+async def test_the_view_of_a_url_outlives_signing_in(tab: Tab) -> None:
+    cluster = SharedCluster()
+    cluster.admission = NO_TOKEN
+    past = Past(PastSource(), cast("KubeClient", None))
+    server = BoardServer(cast("Watched", cluster), cast("Admissions", cluster), past)
+    with bind_socket(LOOPBACK, 0) as listener:
+        async with listening(server.answer, listener):
+            await tab.open(f"http://{LOOPBACK}:{listener.getsockname()[1]}/#open=gpu-a10-1")
+            await tab.wait("document.querySelector('form')?.action.endsWith('#open=gpu-a10-1')")
+            cluster.admission = ADMITTED
+            await tab.leave("(token.value = 'abc', document.querySelector('form button').click())")
+            assert await tab.wait("document.getElementById('detail-title')?.innerText") == "gpu-a10-1"
+            await tab.open("about:blank")
+    tab.problems.clear()  # the login page is an answer with 401
+
+
+async def test_the_board_of_one_namespace(tab: Tab) -> None:
+    async with other(namespace_page(), tab) as shown:
+        rows = {row[0]: row for row in await shown.rows("pods")}
+        assert rows["eval-7"][4:] == [
+            "Running",
+            "12 h",
+            "4 GiB",
+            "3.9 GiB",
+            "4.4 GiB",
+            "4.0 GiB",
+            "40 %",
+            "12",
+        ]
+        assert rows["free"][9] == "no limit"
+        assert rows["broken"][4] == "not running: ErrImagePull"
+        assert [row[0] for row in await shown.rows("pending")] == ["3 pods\nteam-a"]
+        assert (await shown.rows("fits"))[0][1:4] == ["4 of 4 take pods", "22 GiB", "16 GiB"]
+        assert "namespace team-a" in await tab.evaluate("document.getElementById('cluster').textContent")
+        assert not await tab.evaluate("document.getElementById('nodes-section').checkVisibility()")
+        for width in (390, 1024, 1360):
+            await tab.emulate(width, 1100)
+            assert await tab.evaluate(OUTSIDE) == []
 
 
 async def test_two_hundred_nodes_are_on_one_screen(tab: Tab) -> None:
