@@ -68,7 +68,7 @@ function opener(node, content) {
 
 function bars(cards) {
   const made = painted(columns(cards));
-  made.style.width = `${Math.max(2, cards.length) * 18}px`;
+  made.style.width = `${Math.max(2, cards.length) * 24}px`;
   return made;
 }
 

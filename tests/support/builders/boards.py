@@ -1,12 +1,14 @@
 """Clusters for the board: nodes and pods as in the API, and pages of exporters.
 
-``example()`` has what a board can show; ``large(1000)`` is a big cluster without problems.
+``example()`` has what a board can show; ``large(1000)`` is a big cluster without problems, ``fleet(200)`` one
+in use.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any, Final
 
 import msgspec
@@ -28,6 +30,7 @@ GIB = 2**30
 SERIES = frozenset(map(str, catalogue.EXPORTER))
 STARTED = 1_800_000_000.0
 UP = 'gpushare_exporter_source_up{source="nvml"} 1'
+FAULTY: Final = frozenset({17, 90, 141})
 _LOADED: Final = datetime.now(UTC)
 
 
@@ -264,4 +267,35 @@ def large(count: int, gpus: int = 8) -> Cluster:
             for each in ("a", "b"):
                 made.add_pod(f"team-{number % 20}/pod-{number}-{card}{each}", name, card, 8, 5.5)
             made.add_usage(name, card, 11, 0.5)
+    return made
+
+
+def fleet(count: int) -> Cluster:
+    """So many nodes with eight GPUs of three models, more and less busy, with a few faults."""
+    made, random = Cluster(), Random(7)
+    for number in range(count):
+        model, size = (("NVIDIA A10", 22), ("NVIDIA A100-SXM4-80GB", 79), ("NVIDIA L40S", 44))[
+            number * 3 // count
+        ]
+        name = f"gpu-{model.split()[1].split('-')[0].lower()}-{number:03}"
+        made.add_node(
+            name, model, [size] * 8, unhealthy=[3] if number in FAULTY else [], labels={"cgpu": "true"}
+        )
+        for card in range(8):
+            used = 0.0
+            for each in "ab":
+                units = random.choice([0, size // 4, size // 3, size // 2])
+                if units:
+                    used += (amount := round(units * random.uniform(0.2, 0.95), 1))
+                    made.add_pod(
+                        f"team-{number % 20}/pod-{number}-{card}{each}",
+                        name,
+                        card,
+                        units,
+                        amount,
+                        limited=True,
+                    )
+            made.add_usage(name, card, used, round(used / size, 2))
+    for number in range(20):
+        made.add_pending(f"team-{number % 12}/train-{number}", 80, "", ago(3600 - number))
     return made

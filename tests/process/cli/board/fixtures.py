@@ -80,7 +80,8 @@ def page_of(cluster: Cluster) -> Page:
     started = replace(seen, origin=replace(seen.origin, started=now - RUNS_S))
     record = advanced(BoardMemory(), started)
     sums = {name: Sum(3600 * GIB * _GIB_HOURS.get(name[1], 0.1)) for name in record.idle.sums}
-    points = tuple(_point(now - RUNS_S + 10 * number, number) for number in range(int(RUNS_S / 10)))
+    last = record.history[-1]
+    points = tuple(_point(now - RUNS_S + 10 * number, number, last) for number in range(int(RUNS_S / 10)))
     return Page(started, BoardMemory(points, replace(record.idle, sums=sums)))
 
 
@@ -88,7 +89,8 @@ _GIB_HOURS = {"job/eval": 78.4, "job/segment": 19.1, "statefulset/llm": 17.9, "s
 _GAP = range(90, 118)
 
 
-def _point(at: float, number: int) -> Point:
-    allocated = 0.60 + 0.02 * (number // 40) + (0.03 if 100 < number < 160 else 0)
-    used = 0.51 + 0.06 * math.sin((number + 55) / 23) + 0.01 * math.sin(number / 3)
+def _point(at: float, number: int, last: Point) -> Point:
+    """A point before the last one, and not far from it."""
+    allocated = (last.allocated or 0) - 0.12 + 0.02 * (number // 40) + (0.03 if 100 < number < 160 else 0)
+    used = (last.used or 0) - 0.03 + 0.06 * math.sin((number + 55) / 23) + 0.01 * math.sin(number / 3)
     return Point(at, allocated, None if number in _GAP else used, 6, 7)
