@@ -27,5 +27,5 @@ async def collect_control_plane(client: KubeClient) -> ControlPlane:
             return ControlPlane(pods)
         if error.status != HTTPStatus.FORBIDDEN:
             raise
-        return ControlPlane(pods, unread=f"this account may not get its Lease in {SYSTEM_NAMESPACE}")
+        return ControlPlane(pods, unread=str(error))
     return ControlPlane(pods, decoded([body], Lease, _LEASE)[0])

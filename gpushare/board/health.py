@@ -44,7 +44,7 @@ class Statement:
 class ControlPlane:
     """Extenders and agents in kube-system, and the extender's Lease, None without one.
 
-    ``unread`` is why the Lease could not be read; empty if it could.
+    ``unread`` is the refusal of the API server if the account may not get the Lease.
     """
 
     pods: tuple[SystemPod, ...] = ()
@@ -104,7 +104,9 @@ def _leader(plane: ControlPlane, now: float) -> Iterator[Statement]:
     if any(_ALONE in each.words for pod in plane.of(EXTENDER_NAME) for each in pod.spec.containers):
         return
     if plane.unread:
-        yield Statement(Level.UNKNOWN, f"Whether an extender leads is not known: {plane.unread}.", DOCTOR)
+        why = f"this account may not get its Lease in {SYSTEM_NAMESPACE}"
+        text = f"Whether an extender leads is not known: {why}."
+        yield Statement(Level.UNKNOWN, text, DOCTOR, (plane.unread,))
     elif problem := _without_leader(plane.lease, now):
         yield Statement(Level.FAILED, f"No extender leads, so no pod is bound: {problem}.", DOCTOR)
 

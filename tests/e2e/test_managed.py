@@ -240,7 +240,7 @@ async def test_a_viewer_sees_the_usage_of_all_nodes_on_the_board_of_the_stack(cl
 
         shown = await until(measured, "the board to read both exporters", WAIT_S)
     assert [node["name"] for node in shown["nodes"]] == ["gpu-1", "gpu-2"]
-    assert shown["notes"] == []
+    assert [each["level"] for each in shown["health"]] == ["ok"]
 
 
 async def test_when_the_leading_scheduler_is_deleted_another_one_places_pods(cluster: Cluster) -> None:

@@ -73,10 +73,11 @@ def test_without_a_leader(held: Any, why: str) -> None:
 
 
 def test_a_lease_that_may_not_be_read_is_unknown_and_not_absent() -> None:
-    plane = ControlPlane((AGENT, EXTENDER), unread="this account may not get its Lease in kube-system")
-    [(level, text)] = lines(plane)
-    assert level == Level.UNKNOWN
-    assert text.endswith("this account may not get its Lease in kube-system.")
+    refusal = 'User "x" cannot get resource "leases"'
+    [found] = health(cluster().state(control_plane=ControlPlane((AGENT, EXTENDER), unread=refusal)))
+    assert found["level"] == Level.UNKNOWN
+    assert found["text"].endswith("this account may not get its Lease in kube-system.")
+    assert found["details"] == (refusal,)
 
 
 def test_an_extender_that_needs_no_lease_leads() -> None:
