@@ -85,30 +85,29 @@ def statements(
 
 
 def _extender(plane: ControlPlane, now: float) -> Iterator[Statement]:
+    """An extender without a pod, on a host, is known by its Lease only."""
     found = plane.of(EXTENDER_NAME)
     waiting = [pod.name for pod in found if not pod.ready]
-    if not found:
+    leaderless = _without_leader(plane.lease, now)
+    if not found and leaderless:
         text = f"No extender runs in {SYSTEM_NAMESPACE}: nothing places pods by the free memory of each GPU."
         yield Statement(Level.FAILED, text, DOCTOR)
-    elif len(waiting) == len(found):
+    elif found and len(waiting) == len(found):
         text = f"No extender is ready, so no pod gets a GPU: {named(waiting)}."
         yield Statement(Level.FAILED, text, DOCTOR)
-    else:
-        if waiting:
-            text = f"{len(waiting)} of {len(found)} extenders {_is(waiting)} not ready: {named(waiting)}."
-            yield Statement(Level.WARNING, text, DOCTOR)
-        yield from _leader(plane, now)
-
-
-def _leader(plane: ControlPlane, now: float) -> Iterator[Statement]:
-    if any(_ALONE in each.words for pod in plane.of(EXTENDER_NAME) for each in pod.spec.containers):
-        return
+    elif waiting:
+        text = f"{len(waiting)} of {len(found)} extenders {_is(waiting)} not ready: {named(waiting)}."
+        yield Statement(Level.WARNING, text, DOCTOR)
     if plane.unread:
         why = f"this account may not get its Lease in {SYSTEM_NAMESPACE}"
         text = f"Whether an extender leads is not known: {why}."
         yield Statement(Level.UNKNOWN, text, DOCTOR, (plane.unread,))
-    elif problem := _without_leader(plane.lease, now):
-        yield Statement(Level.FAILED, f"No extender leads, so no pod is bound: {problem}.", DOCTOR)
+    elif leaderless and len(waiting) < len(found) and not _needs_no_lease(found):
+        yield Statement(Level.FAILED, f"No extender leads, so no pod is bound: {leaderless}.", DOCTOR)
+
+
+def _needs_no_lease(extenders: Iterable[SystemPod]) -> bool:
+    return any(_ALONE in each.words for pod in extenders for each in pod.spec.containers)
 
 
 def _without_leader(lease: Lease | None, now: float) -> str:
@@ -156,8 +155,9 @@ def _fine(plane: ControlPlane | None, faults: Faults) -> Iterator[Statement]:
         return
     extenders, agents = len(plane.of(EXTENDER_NAME)), len(plane.of(AGENT_NAME))
     holder = plane.lease.spec.holder_identity if plane.lease else None
-    leads = f", {holder} leads" if holder and extenders > 1 else ""
-    parts = [f"{counted(extenders, 'extender')} ready{leads}", f"{counted(agents, 'node agent')} ready"]
+    leads = f"{holder} leads" if holder and extenders != 1 else ""
+    ready = f"{counted(extenders, 'extender')} ready" if extenders else ""
+    parts = [", ".join(filter(None, (ready, leads))), f"{counted(agents, 'node agent')} ready"]
     if faults.measured is not None:
         parts.append(f"usage from {counted(faults.measured, 'node')}")
     yield Statement(Level.OK, f"The control plane works: {'; '.join(parts)}.")

@@ -48,6 +48,11 @@ def test_without_an_extender_the_first_line_says_so() -> None:
     assert first["command"] == "kubectl gpushare doctor"
 
 
+def test_an_extender_on_a_host_is_known_by_its_lease() -> None:
+    [(level, text)] = lines(ControlPlane((AGENT,), HELD))
+    assert (level, text.partition(";")[0]) == (Level.OK, "The control plane works: extender-a leads")
+
+
 def test_extenders_that_are_not_ready() -> None:
     broken = system_pod("extender-b", EXTENDER_NAME, ready=False)
     assert lines(ControlPlane((AGENT, broken), HELD)) == [
