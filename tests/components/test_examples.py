@@ -10,10 +10,11 @@ import yaml
 from components.manifests import everything
 from components.stack import load
 from gpushare.contract import RESOURCE_MEM
-from tests.support.builders.stacks import EXAMPLES, ROOT, raw_stack
+from tests.support.builders.stacks import ROOT, raw_stack
 
 Object = dict[str, Any]
 OURS = sorted((ROOT / "examples").glob("*.yaml"))
+PUBLISHED = sorted((ROOT / "examples/original").glob("*.yaml"))
 
 
 def objects(name: str) -> list[Object]:
@@ -46,7 +47,7 @@ def test_the_workloads_request_the_units_of_the_documentation(name: str, total: 
     assert sum(units(each) for each in objects(name) if "template" in each["spec"]) == total
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [*OURS, *PUBLISHED], ids=lambda file: file.stem)
 def test_each_names_its_origin(file: Any) -> None:
     assert "article" in file.read_text().partition("---")[0]
 
