@@ -1,4 +1,4 @@
-"""Nodes that other pods exclude, as PodTopologySpread, InterPodAffinity and NodePorts of kube-scheduler say."""
+"""Nodes that other pods exclude, by the rules of PodTopologySpread, InterPodAffinity and NodePorts."""
 
 from typing import Any
 
