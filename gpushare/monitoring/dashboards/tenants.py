@@ -17,7 +17,6 @@ from gpushare.monitoring.dashboards.parts import (
     ROWS,
     TENANTS_UID,
     UNITS,
-    highest_of,
     number,
 )
 from gpushare.monitoring.panels import (
@@ -35,6 +34,7 @@ QUOTA: Final = "kube_resourcequota"
 """Of kube-state-metrics: https://github.com/kubernetes/kube-state-metrics/blob/main/docs/metrics/policy."""
 _SAME_NAMESPACE: Final = "cluster, namespace"
 _NAMESPACE: Final = "{{namespace}}"
+_STEPS: Final = "[$__range:5m]"
 _PER_HOUR: Final = 12
 """Steps of five minutes."""
 _GIB: Final = 2**30
@@ -43,7 +43,12 @@ _HOURS: Final = "Hours without data are not counted."
 
 def _over_time(rule: rules.RecordingRule) -> str:
     """The sum over the range in hours."""
-    return f"sum by ({_SAME_NAMESPACE}) (sum_over_time({rule}{ALL}[$__range:5m])) / {_PER_HOUR}"
+    return f"sum by ({_SAME_NAMESPACE}) (sum_over_time({rule}{ALL}{_STEPS})) / {_PER_HOUR}"
+
+
+def _most(rule: rules.RecordingRule) -> str:
+    """The lines with the largest sums, by steps: the samples of 30 days are too many for one query."""
+    return f"{rule}{ALL} and topk({LINES}, sum_over_time({rule}{ALL}{_STEPS} @ end()))"
 
 
 def _quota(kind: str) -> str:
@@ -142,7 +147,7 @@ _TIME: Final = PanelRow(
             "GPUs allocated by namespace",
             "GPUs that are allocated to the pods of a namespace; half of the memory of a GPU is half a GPU. "
             f"The {LINES} namespaces with the most.",
-            highest_of(f"{rules.NAMESPACE_GPUS}{ALL}"),
+            _most(rules.NAMESPACE_GPUS),
             "none",
             _NAMESPACE,
         ),
@@ -150,7 +155,7 @@ _TIME: Final = PanelRow(
             "GPUs used by namespace",
             "SM utilization of the pods of a namespace, in GPUs: 2 is two GPUs that compute all the time. "
             f"Far below the allocated GPUs, they wait. The {LINES} namespaces with the most.",
-            highest_of(f"{rules.NAMESPACE_COMPUTE}{ALL}"),
+            _most(rules.NAMESPACE_COMPUTE),
             "none",
             _NAMESPACE,
         ),
@@ -158,7 +163,7 @@ _TIME: Final = PanelRow(
             "Memory allocated by namespace",
             f"GPU memory allocated to the pods of a namespace, in bytes. The {LINES} namespaces with the "
             "most.",
-            highest_of(f"{rules.NAMESPACE_ALLOCATED}{ALL}"),
+            _most(rules.NAMESPACE_ALLOCATED),
             "bytes",
             _NAMESPACE,
         ),
@@ -166,7 +171,7 @@ _TIME: Final = PanelRow(
             "Memory used by namespace",
             "GPU memory that the pods of a namespace use, in bytes. The "
             f"{LINES} namespaces with the most. If it stays far below the allocated memory, request less.",
-            highest_of(f"{rules.NAMESPACE_USED}{ALL}"),
+            _most(rules.NAMESPACE_USED),
             "bytes",
             _NAMESPACE,
         ),
