@@ -38,6 +38,7 @@ CARD, BUSY, IDLE, USED = (mib * MIB for mib in (15079, BUSY_MIB, IDLE_MIB, USED_
 CHOSEN = {
     "$__rate_interval": "1m",
     "$__range": "10m",
+    "$__interval": "1s",
     ":5m]": ":1s]",  # The cluster is younger than the steps of sums over days.
     **{f"${choice.name}": ".*" for page in PAGES for choice in page.choices},
 }

@@ -72,7 +72,8 @@ async def selection(prometheus: str, variable: dict[str, Any]) -> str:
 
 async def opened(prometheus: str, query: Query) -> list[dict[str, Any]]:
     """The series of a query as the dashboard asks when it is opened."""
-    text = query.text.replace("$__rate_interval", "1m").replace("$__range", "10m").replace(":5m]", ":1s]")
+    text = query.text.replace("$__rate_interval", "1m").replace("$__range", "10m")
+    text = text.replace("$__interval", "1s").replace(":5m]", ":1s]")
     for variable in query.variables:
         text = text.replace(f"${variable['name']}", await selection(prometheus, variable))
     now = time.time()

@@ -47,8 +47,10 @@ async function ask(path, query) {
 // Over days, a range of an interval is longer than the steps.
 const INTERVAL = Math.max(60, Math.ceil(seconds / 300) * 4);
 const first = {}; // Values of variables that do not offer "All": Grafana selects the first.
+const STEP = Math.max(1, Math.floor(seconds / 300));
 const chosen = (expr) =>
-  expr.replaceAll("$__rate_interval", `${INTERVAL}s`).replaceAll("$__range", `${seconds}s`).replace(/\$(\w+)/g, (_, name) => first[name] ?? ".*");
+  expr.replaceAll("$__rate_interval", `${INTERVAL}s`).replaceAll("$__range", `${seconds}s`).replaceAll("$__interval", `${STEP}s`)
+    .replace(/\$(\w+)/g, (_, name) => first[name] ?? ".*");
 
 function named({ legendFormat, expr }, labels) {
   if (legendFormat) return legendFormat.replace(/\{\{\s*(\w+)\s*\}\}/g, (_, name) => labels[name] ?? "");
@@ -57,16 +59,15 @@ function named({ legendFormat, expr }, labels) {
 }
 
 async function lines(target) {
-  const step = Math.max(1, Math.floor(seconds / 300));
   const query = chosen(target.expr);
   const found = target.instant
     ? (await ask("query", { query, time: now })).map(({ metric, value }) => ({ metric, values: [value] }))
-    : await ask("query_range", { query, start: now - seconds, end: now, step });
+    : await ask("query_range", { query, start: now - seconds, end: now, step: STEP });
   return found.map(({ metric, values }) =>
     createDataFrame({
       refId: target.refId,
       fields: [
-        { name: "Time", type: FieldType.time, values: values.map(([at]) => at * 1000), config: { interval: step * 1000 } },
+        { name: "Time", type: FieldType.time, values: values.map(([at]) => at * 1000), config: { interval: STEP * 1000 } },
         {
           name: "Value", type: FieldType.number, labels: metric, values: values.map(([, value]) => Number(value)),
           config: { displayNameFromDS: named(target, metric) },

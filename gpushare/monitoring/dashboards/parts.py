@@ -48,8 +48,11 @@ _SAME_SHARE: Final = "cluster, node, namespace, pod, container, card"
 
 
 def highest(selected: str, *, most: int = LINES) -> str:
-    """The series that were highest in the range. ``topk`` alone chooses anew at every step of a graph."""
-    return f"topk({most}, max_over_time({selected}[$__range] @ end()))"
+    """The series that were highest in the range. ``topk`` alone chooses anew at every step of a graph.
+
+    It reads the steps of the graph: each sample of a long range would be too much for one query.
+    """
+    return f"topk({most}, max_over_time({selected}[$__range:$__interval] @ end()))"
 
 
 def highest_of(selected: str, *, most: int = LINES) -> str:
