@@ -1,4 +1,4 @@
-"""Nodes that other pods exclude, by the rules of PodTopologySpread, InterPodAffinity and NodePorts."""
+"""Nodes that other pods exclude: topology spread, pod affinity and host ports, as in kube-scheduler."""
 
 from typing import Any
 
