@@ -8,6 +8,7 @@ from components.config_pods import CLUSTER_CRITICAL, CONTROL_PLANE_TAINTS
 from components.formats import Cpu, Memory, Name, ObjectName, Replicas, Tolerations
 from components.options import accepts
 from components.services import EXTENDER, WEBHOOK
+from gpushare.contract import SIDECAR_SCHEDULER
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.runtime.settings import LogLevel
 
@@ -62,7 +63,7 @@ class Scheduler:
     image: str = ""
     """Image of kube-scheduler, in the version of the cluster; default: ``registry.k8s.io/kube-scheduler``
     with the tag of the first release of ``kubernetesVersion``, like ``v1.36.0``, which is never moved."""
-    name: Name = "gpushare-scheduler"
+    name: Name = SIDECAR_SCHEDULER
     """The ``schedulerName`` of pods that use it."""
     set_scheduler_name: bool = True
     """Whether pods that request GPU memory and name no scheduler get this one when they are created. From

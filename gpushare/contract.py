@@ -189,6 +189,8 @@ EXTENDER_NODE_PORT: Final = 32766
 EXTENDER_PEER_PORT: Final = 12352
 """Where replicas that serve their schedulers on loopback forward binds to each other."""
 EXTENDER_NAME: Final = "gpushare-schd-extender"
+SIDECAR_SCHEDULER: Final = "gpushare-scheduler"
+"""Default name of the scheduler beside the extender."""
 SCHEDULER_NAMING: Final = "gpushare-scheduler-name"
 """Name of the policy, or of the webhook, that sets the scheduler of a sidecar in new pods."""
 SCHEDULER_NAMING_PATH: Final = "/scheduler-name"

@@ -29,7 +29,7 @@ from gpushare.model.demand import IMPLAUSIBLE
 from gpushare.model.quantity import parse_quantity
 from gpushare.model.usage_documents import EXPLANATION, USAGE_VERSION, GpuFitList, GpuPod, GpuPodList
 from gpushare.overview.explain.answer import PodFacts, answer
-from gpushare.overview.explain.for_tenants import for_tenant
+from gpushare.overview.explain.for_tenants import for_tenant, surroundings_for
 from gpushare.overview.fits import fit_steps
 from gpushare.overview.objects import ClusterPod
 from gpushare.overview.occupancy import PodLoad
@@ -232,7 +232,7 @@ class UsageService:
 
 
 def _explanation_of(namespace: str, name: str, facts: PodFacts, loads: list[PodLoad]) -> Response:
-    around = surroundings_of(loads, [facts.details])
+    around = surroundings_for(surroundings_of(loads, [facts.details]), facts.details)
     found = for_tenant(answer(replace(facts, around=around)))
     document: dict[str, Any] = {
         "apiVersion": USAGE_VERSION,

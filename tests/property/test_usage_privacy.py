@@ -16,6 +16,13 @@ MINE, OTHERS = "mine", "secretspace"
 """All texts of the other namespace begin with ``secret``."""
 NODES = ("n0", "n1")
 TABLE = {b"accept": b"application/json;as=Table;v=v1;g=meta.k8s.io"}
+_TERM = {
+    "topologyKey": "kubernetes.io/hostname",
+    "labelSelector": {"matchExpressions": [{"key": "secret-key", "operator": "DoesNotExist"}]},
+    "namespaceSelector": {},
+}
+REPELLING = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]}}}
+"""Keeps every pod off the node, with a term that only its author may know."""
 PLACES = ("bound", "bound", "unknown", "nominated", "pending")
 PATHS = ("gpupods", "gpupods/p0", "gpupods/p0/explanation", "gpupods/p1/explanation", "gpufits")
 
@@ -43,7 +50,11 @@ def pods(draw: st.DrawFn, name: str, namespace: str, places: tuple[str, ...] = P
         labels={f"{prefix}-label": f"{prefix}-value"},
         container=f"{prefix}-container",
         meta=meta,
-        spec={"priority": draw(st.integers(-1, 3)), "schedulerName": f"{prefix}-scheduler"},
+        spec={
+            "priority": draw(st.integers(-1, 3)),
+            "schedulerName": f"{prefix}-scheduler",
+            **(REPELLING if secret and draw(st.booleans()) else {}),
+        },
         status={"nominatedNodeName": node} if place == "nominated" else {},
     )
 
@@ -57,7 +68,10 @@ def clusters(draw: st.DrawFn) -> list[dict[str, Any]]:
             *draw(st.lists(st.sampled_from((0, 10, 10, 12)), min_size=1, max_size=2)),
             whole={0: found} if (found := draw(whole)) else {},
             broken=draw(st.sampled_from(((), (1,)))),
-            labels={"ack.node.gpu.schedule": draw(st.sampled_from(("share", "cgpu", "cgpu", "mps")))},
+            labels={
+                "kubernetes.io/hostname": name,
+                "ack.node.gpu.schedule": draw(st.sampled_from(("share", "cgpu", "cgpu", "mps"))),
+            },
         )
         for name in NODES
     ]

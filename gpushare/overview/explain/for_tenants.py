@@ -8,12 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from gpushare.contract import SIDECAR_SCHEDULER
 from gpushare.model.objects import Node, Pod
 from gpushare.overview.explain.advice import Advice
 from gpushare.overview.explain.answer import Answer
+from gpushare.overview.objects import ClusterPod
+from gpushare.overview.surroundings import Surroundings
 from gpushare.scheduling.advice.remedies import RemedyKind
 
 OTHER: Final = "a pod of another namespace"
+_OF_THE_CLUSTER: Final = ("default-scheduler", SIDECAR_SCHEDULER)
+"""The scheduler of Kubernetes, and that of a sidecar of the extender, unless it has another name."""
 
 
 def name_for(namespace: str | None) -> Callable[[Pod], str]:
@@ -32,6 +37,17 @@ def node_for(node: Node, namespace: str | None) -> Node:
 def _shown(pods: tuple[str, ...], namespace: str | None) -> tuple[str, ...]:
     own = None if namespace is None else f"{namespace}/"
     return tuple(dict.fromkeys(pod if own and pod.startswith(own) else OTHER for pod in pods))
+
+
+def surroundings_for(around: Surroundings, pod: ClusterPod) -> Surroundings:
+    """The surroundings of the pod without schedulers that only other namespaces name.
+
+    Any pod may name one, and nobody is to be sent to the scheduler of another tenant.
+    """
+    namespace = pod.metadata.namespace
+    own = {each.scheduler for each in around.loads if each.namespace == namespace}
+    known = own | {pod.scheduler, *_OF_THE_CLUSTER}
+    return replace(around, schedulers=around.schedulers & known, extended=around.extended & known)
 
 
 def for_tenant(answer: Answer) -> Answer:
