@@ -7,7 +7,7 @@ table for both. Nodes and other namespaces are not in it.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from msgspec import to_builtins
 
@@ -18,10 +18,10 @@ from gpushare.board.usage import total
 from gpushare.model.usage_documents import ContainerGpu, GpuFitList, GpuPod, GpuPodList
 from gpushare.overview.documents import document
 from gpushare.overview.explain.answer import Answer
+from gpushare.overview.pod_state import runs
 
 Question = tuple[str, ...]
 """Pods with the same value have the same explanation."""
-_STARTED: Final = ("Running", "Terminating")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _pod(pod: GpuPod) -> dict[str, Any]:
     return {
         **_named(pod),
         "state": pod.state or pod.phase or "Unknown",
-        "runs": pod.phase == "Running" and (pod.state or "Running") in _STARTED,
+        "runs": runs(pod.phase, pod.state or pod.phase),
         "node": pod.node,
         "unit": pod.unit,
         "units": units,

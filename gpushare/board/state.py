@@ -14,6 +14,7 @@ from gpushare.board.usage import Live
 from gpushare.model.demand import Malformed
 from gpushare.model.modes import CGPU_PODS
 from gpushare.model.objects import Pod
+from gpushare.overview import pod_state
 from gpushare.overview.gpu_pods import PodRecord, read_cluster_pod, record_of
 from gpushare.overview.node_view import NodeView, views_of
 from gpushare.overview.objects import ClusterNode, ClusterPod, PodOwner
@@ -53,12 +54,13 @@ def read_board_pod(raw: Raw | bytes) -> BoardPod | Malformed | None:
     if core is None and load is None:
         return None
     meta = wire.metadata
+    state = pod_state.state_of(wire) or "Unknown"
     return BoardPod(
         meta.namespace,
         meta.name,
         wire.owner,
-        wire.state,
-        wire.runs,
+        state,
+        pod_state.runs(wire.status.phase, state),
         meta.creation_timestamp or "",
         record,
         core,

@@ -298,30 +298,8 @@ class ClusterPod(WirePod):
         return [each for each in self.status.conditions or () if each.type == "PodScheduled"]
 
     @property
-    def state(self) -> str:
-        """Its state in one word, as ``kubectl get pods`` has it: ``Running``, ``ErrImagePull``."""
-        if self.metadata.deletion_timestamp:
-            return "Terminating"
-        stopped = next(iter(self._stopped), None)
-        return (stopped and stopped.reason) or self.status.reason or self.status.phase or "Unknown"
-
-    @property
-    def runs(self) -> bool:
-        """Whether its containers run, also while it is being deleted."""
-        return self.status.phase == "Running" and not self._stopped
-
-    @property
-    def _stopped(self) -> list[Reason]:
-        """Why containers do not run that have not completed."""
-        found = (each.state.waiting or each.state.terminated for each in self._container_statuses)
-        return [each for each in found if each and each.reason != "Completed"]
-
-    @property
-    def _container_statuses(self) -> list[ContainerStatus]:
-        return [*(self.status.init_container_statuses or ()), *(self.status.container_statuses or ())]
-
-    @property
     def waiting(self) -> list[str]:
         """Why its containers do not run: ``container main: ImagePullBackOff: …``."""
-        found = [(each.name, each.state.waiting) for each in self._container_statuses if each.state.waiting]
+        statuses = [*(self.status.init_container_statuses or ()), *(self.status.container_statuses or ())]
+        found = [(each.name, each.state.waiting) for each in statuses if each.state.waiting]
         return [f"container {name}: {reason}" for name, reason in found if reason and reason.reason]

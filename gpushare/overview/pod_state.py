@@ -18,6 +18,11 @@ def state_of(pod: ClusterPod) -> str:
     return _initializing(pod) or _running(pod) or pod.status.reason or _gated(pod) or pod.status.phase
 
 
+def runs(phase: str | None, state: str | None) -> bool:
+    """Whether the containers of a pod run, also while it is being deleted."""
+    return phase == "Running" and state in ("Running", "Terminating")
+
+
 def _gated(pod: ClusterPod) -> str:
     conditions = pod.status.conditions or ()
     gated = any(each.type == "PodScheduled" and each.reason == _GATED for each in conditions)

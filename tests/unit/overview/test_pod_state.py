@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gpushare.overview.objects import ClusterPod
-from gpushare.overview.pod_state import state_of
+from gpushare.overview.pod_state import runs, state_of
 
 RUNNING: dict[str, Any] = {"name": "main", "state": {"running": {}}}
 WAITS: dict[str, Any] = {"name": "main", "state": {"waiting": {"reason": "ErrImagePull"}}}
@@ -53,3 +53,18 @@ def pod(
 )
 def test_the_state_is_that_of_kubectl(found: ClusterPod, state: str) -> None:
     assert state_of(found) == state
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "expected"),
+    [
+        ("Running", "Running", True),
+        ("Running", "Terminating", True),
+        ("Running", "CrashLoopBackOff", False),
+        ("Pending", "ErrImagePull", False),
+        ("Pending", "Terminating", False),
+        (None, None, False),
+    ],
+)
+def test_whether_the_containers_run(phase: str | None, state: str | None, *, expected: bool) -> None:
+    assert runs(phase, state) is expected
