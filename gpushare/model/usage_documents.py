@@ -38,10 +38,11 @@ class UsageOwner(Struct, frozen=True):
 
 
 class ContainerGpu(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One GPU of a container. Each number is the container's, not the whole GPU's.
+    """One GPU of a container. Each number but ``gpu_memory_bytes`` is the container's, not the whole GPU's.
 
-    ``used_bytes`` is what the driver reports. ``counted_bytes``, ``peak_bytes``, ``refusals`` and
-    ``largest_refused_bytes`` are what the isolation library counted since the start of the container.
+    ``used_bytes`` is what the driver reports. ``counted_bytes``, ``peak_bytes``, ``refusals``,
+    ``largest_refused_bytes`` and ``needed_bytes`` are what the isolation library counted since the start of
+    the container; ``needed_bytes`` is the smallest limit that admits each refused request at its moment.
     ``uncounted_bytes`` is memory that the driver reports and the library did not count. ``utilization`` is
     the part of the GPU's time that the container's kernels ran, from 0 to 1. ``limit_bytes`` is the enforced
     limit; without one, ``no_limit`` is why.
@@ -59,6 +60,8 @@ class ContainerGpu(Struct, frozen=True, kw_only=True, rename="camel"):
     peak_bytes: int | None = None
     refusals: int | None = None
     largest_refused_bytes: int | None = None
+    needed_bytes: int | None = None
+    gpu_memory_bytes: int | None = None
     utilization: float | None = None
 
 

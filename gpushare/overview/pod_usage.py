@@ -34,9 +34,12 @@ _BYTES: Final[Mapping[str, Metric]] = {
     "uncounted_bytes": catalogue.CONTAINER_UNCOUNTED,
     "peak_bytes": catalogue.CONTAINER_PEAK,
     "refusals": catalogue.CONTAINER_REFUSALS,
+    "largest_refused_bytes": catalogue.CONTAINER_REFUSED,
+    "needed_bytes": catalogue.CONTAINER_NEEDED,
 }
 """The whole numbers of a container on a GPU, by field of ``ContainerGpu``."""
 _NUMBERS: Final = (*_BYTES.values(), catalogue.CONTAINER_UTILIZATION)
+_MIB: Final = 2**20
 _LABELS: Final = ("pod", "container", "card", "uuid")
 SERIES: Final = frozenset(map(str, (*_NUMBERS, catalogue.SOURCE_UP)))
 """The series of an exporter that are read, and one that each has."""
@@ -165,5 +168,6 @@ def _described(gpu: ContainerGpu, pod: Pod, node: NodeFacts | None, *, is_measur
         gpu,
         uuid=gpu.uuid or (card.uuid if card else None) or None,
         model=(card.model if card else None) or None,
+        gpu_memory_bytes=(card.mib * _MIB if card else None) or None,
         no_limit=reason,
     )

@@ -40,6 +40,9 @@ _FIELDS: Final[dict[Metric, Callable[[ContainerGpu], float | None]]] = {
     catalogue.CONTAINER_COUNTED: lambda gpu: gpu.counted_bytes,
     catalogue.CONTAINER_PEAK: lambda gpu: gpu.peak_bytes,
     catalogue.CONTAINER_REFUSALS: lambda gpu: gpu.refusals,
+    catalogue.CONTAINER_REFUSED: lambda gpu: gpu.largest_refused_bytes,
+    catalogue.CONTAINER_NEEDED: lambda gpu: gpu.needed_bytes,
+    catalogue.CARD_MEMORY: lambda gpu: gpu.gpu_memory_bytes,
     catalogue.CONTAINER_UNCOUNTED: lambda gpu: gpu.uncounted_bytes,
 }
 

@@ -97,6 +97,8 @@ async def test_a_pod_with_its_usage() -> None:
                 "peakBytes": 2 * GIB,
                 "refusals": 3,
                 "largestRefusedBytes": None,
+                "neededBytes": None,
+                "gpuMemoryBytes": 14 * GIB,
                 "utilization": 0.25,
             }
         ],
