@@ -10,7 +10,7 @@ from dataclasses import replace
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import any_pod_of, pod_of
 from gpushare.errors import ApiError, ConfigError
-from gpushare.overview.explain.answer import Answer, PodFacts, answer
+from gpushare.overview.explain.answer import Answer, PodFacts, PodState, answer
 from gpushare.overview.explain.uncreated import uncreated
 from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy, node_of
 from gpushare.overview.lists import (
@@ -43,6 +43,9 @@ async def explained(client: KubeClient, name: str, namespace: str | None) -> Ans
 
 async def _in_namespace(client: KubeClient, facts: PodFacts) -> Answer:
     """The answer with the rights of the pod's namespace."""
+    settled = answer(replace(facts, notes=()))
+    if settled.state not in (PodState.UNKNOWN, PodState.BOUND):
+        return settled  # nodes and other pods do not matter
     namespace = facts.pod.namespace
     served = await if_served(explanation_of(client, namespace, facts.pod.name))
     if not isinstance(served, ApiError):

@@ -25,8 +25,9 @@ async def collect(client: KubeClient, namespace: str, units: int, gpus: int) -> 
 
 async def _everywhere(client: KubeClient, units: int, gpus: int) -> GpuFitList:
     notes: list[str] = []
-    raw_nodes, raw_pods, unhealthy, cgpu_pods = await asyncio.gather(
-        listed(client, NODES),
+    # First alone: of two missing rights, the same one is always named.
+    raw_nodes = await listed(client, NODES)
+    raw_pods, unhealthy, cgpu_pods = await asyncio.gather(
         listed(client, PODS, {"fieldSelector": RUNNING}),
         collect_unhealthy(client, notes),
         collect_cgpu_pods(client),

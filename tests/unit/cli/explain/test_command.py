@@ -97,7 +97,9 @@ async def test_without_the_right_to_list_nodes_the_event_of_the_extender_is_the_
 async def test_a_suffix_is_explained_without_the_right_to_list_nodes(api: Api) -> None:
     api.pods = [pod("big", None, "4Gi", phase="Pending")]
     api.allow_only("default")
-    assert "write 4, not 4Gi" in await shown(api, "explain", "big")
+    out = await shown(api, "explain", "big")
+    assert "write 4, not 4Gi" in out
+    assert "note:" not in out
 
 
 async def test_with_the_rights_of_one_namespace_the_usage_api_answers(api: Api) -> None:
