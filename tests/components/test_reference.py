@@ -46,8 +46,8 @@ def test_a_key_has_its_default_or_an_example_unless_it_has_keys_itself() -> None
         for each in rows()
         if not (each.default.startswith("`") or each.example or "](#" in each.values)
     }
-    # Its meaning has the command that prints it.
-    assert without == {"`clusterUid`"}
+    # The meaning of the first has the command that prints it, that of the second what there is without a URL.
+    assert without == {"`clusterUid`", "`runbooks`"}
 
 
 def test_defaults_and_examples_are_those_of_the_classes_and_of_the_rendered_stacks() -> None:

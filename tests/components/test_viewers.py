@@ -19,7 +19,7 @@ def test_groups_are_bound_to_rights_that_only_read() -> None:
     }
     assert rules == {
         "ClusterRole": [(["nodes"], ["get", "list", "watch"]), (["pods"], ["list", "watch"])],
-        "Role": [(["pods/proxy"], ["get"])],
+        "Role": [(["pods/proxy"], ["get"]), (["leases"], ["get"])],
     }
     subjects = [[each["name"] for each in found["subjects"]] for found in objects if "subjects" in found]
     assert subjects == [["a", "b"], ["a", "b"]]

@@ -82,7 +82,7 @@ async def test_a_server_of_another_authority_is_refused_unless_configured(tmp_pa
     (tmp_path / "other.crt").write_bytes(Authority.create("other").pair().cert)
     async with api_server(tmp_path) as access:
         other = replace(access, ca=tmp_path / "other.crt")
-        with pytest.raises(ApiError, match="certificate verify failed"):
+        with pytest.raises(ApiError, match="is not trusted"):
             await name(other)
         assert await name(replace(other, verify=False)) == b"anonymous"
 
@@ -125,7 +125,7 @@ async def test_a_proxy_with_tls_is_verified_as_the_api_server_is(tmp_path: Path)
         async with tls_proxy(tmp_path, CA) as proxy:
             assert await name(replace(access, proxy=proxy)) == b"anonymous"
         async with tls_proxy(tmp_path, Authority.create("other")) as proxy:
-            with pytest.raises(ApiError, match="certificate verify failed"):
+            with pytest.raises(ApiError, match="is not trusted"):
                 await name(replace(access, proxy=proxy))
 
 
@@ -145,9 +145,9 @@ async def test_a_client_trusts_the_new_authority_of_its_api_server(tmp_path: Pat
     async with client, api_server(tmp_path, ca=Authority.create("new"), port=port):
         (current := tmp_path / "ca.crt").rename(tmp_path / "later.crt")
         current.write_text("half")
-        with pytest.raises(ApiError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(ApiError, match="is not trusted"):
             await client.request("GET", "/name", timeout_s=5)
-        with pytest.raises(ApiError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(ApiError, match="is not trusted"):
             await client.request("GET", "/name", timeout_s=5)
         (tmp_path / "later.crt").rename(current)
         assert await client.request("GET", "/name", timeout_s=5) == b"anonymous"
@@ -160,5 +160,5 @@ async def test_an_authority_that_is_no_longer_trusted_is_not_trusted_for_long(
     async with api_server(tmp_path) as access, KubeClient(access) as client:
         await client.request("GET", "/name", timeout_s=5)
         (tmp_path / "ca.crt").write_bytes(Authority.create("new").pair().cert)
-        with pytest.raises(ApiError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(ApiError, match="is not trusted"):
             await client.request("GET", "/name", timeout_s=5)
