@@ -86,7 +86,7 @@ class Installation:
         return code, {each["name"]: f"{each['status']}: {each['cause']}" for each in others}
 
 
-SIGNED_IN = "document.querySelectorAll('#gpus tbody th').length > 0"
+SIGNED_IN = "document.querySelectorAll('#nodes tbody th').length > 0"
 REFUSED = "document.getElementById('message')?.innerText.startsWith('The API server does not accept')"
 RESTRICTED = """
 apiVersion: v1
@@ -234,10 +234,10 @@ async def test_a_user_signs_in_and_out_in_a_browser(installation: Installation, 
             await tab.command("Input.insertText", text=text)
             await tab.press("Enter")
             await tab.wait(SIGNED_IN if text == token else REFUSED)
-        assert (await tab.evaluate("document.querySelector('#gpus tbody th').innerText")).startswith("gpu-1")
+        assert (await tab.evaluate("document.querySelector('#nodes tbody th').innerText")).startswith("gpu-1")
         assert await tab.evaluate("document.cookie") == ""
         await tab.leave("document.querySelector('#sign-out button').click()")
-        await tab.wait("document.getElementById('token') && !document.getElementById('gpus')")
+        await tab.wait("document.getElementById('token') && !document.getElementById('nodes')")
         # The status of the login page is 401, which the browser logs as an error.
         others = [each for each in tab.problems if "401 (Unauthorized)" not in each]
         assert others == []

@@ -18,6 +18,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 import yaml
+from aiohttp import web
 
 from components.config import Installer
 from components.config_extender import Exposure, Extender
@@ -27,6 +28,7 @@ from components.render import as_yaml
 from devkit.process import Process
 from gpushare import contract
 from gpushare.adapters.kubelet.pods import CLUSTER_CA
+from gpushare.board.routes import TENANTS
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.hardware import RecoveryAction
@@ -43,6 +45,7 @@ from testbed.nvml import card
 from tests.support.fixtures.boards import BoardServer, start_board_server
 from tests.support.fixtures.extenders import QUICK, request_bind
 from tests.support.fixtures.gpu_nodes import SHARING, container, pod, running
+from tests.support.fixtures.scraped_series import serving
 
 pytestmark = [pytest.mark.needs("kubelet"), pytest.mark.asyncio(loop_scope="module")]
 
@@ -52,7 +55,7 @@ SYSTEM = "/api/v1/namespaces/kube-system"
 SECRET = f"{SYSTEM}/secrets/{contract.SEAL_SECRET}"
 UNHEALTHY = f"{SYSTEM}/configmaps/{contract.UNHEALTHY_PREFIX}gpu"
 METRIC = "/apis/custom.metrics.k8s.io/v1beta1/namespaces/default/pods/*/DCGM_CUSTOM_PROCESS_SM_UTIL"
-FITS = "/apis/usage.gpushare.io/v1/namespaces/default/gpufits"
+FITS = "/apis/usage.gpushare.io/v1/namespaces/default/gpufits?units=1"
 WORKLOADS = ("CronJob", "DaemonSet", "Deployment", "Job")
 _EVERY = 5
 AUDIT = {
@@ -207,7 +210,7 @@ class Scene:
         """A request to the metrics API, as the API server forwards it; returns the answer."""
         tls, pki = ssl.create_default_context(cafile=str(self.bed.ca_file)), self.bed.layout.pki
         tls.load_cert_chain(pki / "front-proxy-client.crt", pki / "front-proxy-client.key")
-        headers = {"X-Remote-User": "system:admin"}
+        headers = {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
         try:
             async with (
                 aiohttp.ClientSession() as session,
@@ -217,11 +220,11 @@ class Scene:
         except aiohttp.ClientError as error:
             return str(error)
 
-    async def shown(self) -> str:
+    async def shown(self, path: str = "/data") -> str:
         """What the board answers to a user who may see it, with the reasons of what it cannot read."""
         assert self.board
         try:
-            _, body = await self.board.get("/data", self.viewer)
+            _, body = await self.board.get(path, self.viewer)
         except aiohttp.ClientError as error:
             return str(error)
         return body.decode()
@@ -248,7 +251,20 @@ async def bed(audit_log: Path) -> AsyncIterator[Bed]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def scene(bed: Bed) -> AsyncIterator[Scene]:
+async def prometheus() -> AsyncIterator[str]:
+    """One without series."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"status": "success", "data": {"resultType": "vector", "result": []}})
+
+    app = web.Application()
+    app.router.add_post("/api/v1/query", answer)
+    async with serving(app) as url:
+        yield url
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene(bed: Bed, prometheus: str) -> AsyncIterator[Scene]:
     """All services at work with the rendered rights."""
     spec = KubeletSpec(
         "gpu",
@@ -270,7 +286,7 @@ async def scene(bed: Bed) -> AsyncIterator[Scene]:
     services["exporter"] = (await start_exporter(found.node)).process
     metrics_api = await start_metrics_api(bed)
     services["metrics-api"], found.metrics_url = metrics_api.process, metrics_api.url
-    found.board = await start_board_server(bed)
+    found.board = await start_board_server(bed, f"--prometheus-url={prometheus}")
     services["board"] = found.board.process
     await bed.apply(as_yaml(viewers.objects(["system:serviceaccounts:default"])))
     await bed.until_service_account("default")
@@ -362,6 +378,7 @@ async def test_with_exactly_the_rendered_rights_all_services_work_and_use_each_o
     await scene.metric()
     await scene.metric(FITS)
     await scene.shown()
+    await scene.shown(TENANTS)
     assert await (await scene.install(contract.INSTALLER_NAME)).wait(60) != 0
     assert await (await scene.certify(contract.CERTIFICATES_NAME)).wait(60) == 0
     granted = {
@@ -416,7 +433,7 @@ async def act(scene: Scene, service: str, resource: str, turn: int) -> str:
         # Each turn is a change, which the agent writes.
         scene.node.stub.require(0, turn % 2)
     elif service == "board":
-        return await scene.shown()
+        return await scene.shown(TENANTS if resource == "resourcequotas" else "/data")
     elif service == "metrics-api":
         return await scene.metric(FITS if resource == "configmaps" else METRIC)
     return ""
