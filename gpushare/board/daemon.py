@@ -16,7 +16,7 @@ from gpushare.board.admissions import Admissions
 from gpushare.board.collect import Watched
 from gpushare.board.login import Site, respond, site_of, token_of
 from gpushare.board.ops import respond as respond_ops
-from gpushare.board.past import DEFAULTS, Past, PastSource
+from gpushare.board.past import PATHS, Past, PastSource
 from gpushare.board.routes import DATA, Document, protected
 from gpushare.board.server import listening, packaged, page_files, read, written
 from gpushare.board.settings import BoardSettings
@@ -81,7 +81,7 @@ class BoardServer:
             return protected(text_response("Content Too Large\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE))
         asked = read(request, await request.read() if request.method == "POST" else None)
         admission = await self._admissions.of(token_of(asked))
-        if admission.status == HTTPStatus.OK and asked.method == "GET" and asked.path in DEFAULTS:
+        if admission.status == HTTPStatus.OK and asked.method == "GET" and asked.path in PATHS:
             return protected(await self._past.answer(asked))
         document = await self._document(asked)
         return respond(self._site, document, asked, admission, self._cluster.lost_since)

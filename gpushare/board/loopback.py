@@ -43,6 +43,11 @@ def respond(board: LocalBoard, document: Document, request: Request) -> Response
     return protected(_respond(board, document, request))
 
 
+def is_admitted(board: LocalBoard, request: Request) -> bool:
+    """Whether a page of this board asks, with its token."""
+    return _from_this_page(request) and _is(board.token, cookie_of(request, board.cookie))
+
+
 def _respond(board: LocalBoard, document: Document, request: Request) -> Response:
     if not _from_this_page(request):
         return text_response(_FORBIDDEN, HTTPStatus.FORBIDDEN)
@@ -50,7 +55,7 @@ def _respond(board: LocalBoard, document: Document, request: Request) -> Respons
         return wrong_method("GET, HEAD")
     if request.path == HOME and _is(board.token, _asked_token(request)):
         return _admitted(board)
-    if not _is(board.token, cookie_of(request, board.cookie)):
+    if not is_admitted(board, request):
         return text_response(_FORBIDDEN, HTTPStatus.FORBIDDEN)
     return content(board.files, document, request)
 

@@ -16,6 +16,7 @@ HOME: Final = "/"
 DATA: Final = "/data"
 HISTORY: Final = "/history"
 TENANTS: Final = "/tenants"
+TIMES: Final = "/ranges"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "base-uri 'none'; form-action {forms}; frame-ancestors 'none'; require-trusted-types-for 'script'; "

@@ -14,8 +14,10 @@ from aiohttp import web
 from devkit.ports import LOOPBACK
 from gpushare.contract import EXPORTER_NAME
 from testbed import Bed, DevkitError, SchedulerSpec, Testbed, until
+from testbed.daemons import console_script
 from testbed.daemons.metricsapi import start_metrics_api
 from tests.support.builders.usage_objects import GIB, gpu_node, gpu_pod, page
+from tests.support.fixtures.boards import running_board
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -186,6 +188,28 @@ async def test_discovery_has_the_group(bed: Bed) -> None:
         if "gpufits" in line
     ]
     assert "[list]" in verbs
+
+
+async def test_the_board_of_the_namespace_names_no_other_tenant(bed: Bed) -> None:
+    kubeconfig = f"--kubeconfig={bed.kubeconfig_for(ALICE)}"
+    command = (console_script("gpushare"), "board", kubeconfig, "-n", "team-a")
+    async with running_board(*command) as board:
+
+        async def explained() -> Any:
+            found = await board.document()
+            return found if found["pending"] and found["pending"][0]["reason"] else None
+
+        found = await until(explained, "the pending pod to be explained")
+        (pod,), (group,), (kind,) = found["pods"], found["pending"], found["fits"]["items"]
+        assert (pod["name"], pod["usedBytes"], pod["limitBytes"]) == ("nb", 3 * GIB, 4 * GIB)
+        assert [each["name"] for each in group["pods"]] == ["big"]
+        assert "12 units" in group["reason"]
+        assert "request at most 10 units" in group["remedies"][0]["text"]
+        assert (kind["model"], found["fits"]["largestFreeUnits"]) == ("Tesla T4", 10)
+        for name in ("secret", "team-b"):
+            assert name not in json.dumps(found)
+        for path in ("ranges", "history?range=7d", "tenants"):
+            assert (await board.get(path))[0] == 404
 
 
 async def test_errors_say_the_value_and_the_way_out(bed: Bed) -> None:

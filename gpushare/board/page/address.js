@@ -1,6 +1,6 @@
 // What the reader has chosen, in the fragment of the URL: who opens the same URL sees the same view.
 
-const NAMES = ["node", "namespace", "model", "problems", "layout", "open"];
+const NAMES = ["node", "namespace", "model", "problems", "layout", "open", "range", "hours"];
 const SORT = "sort.";
 
 /** Texts by name, empty if not chosen; `sorts` are columns by table, with "-" for the largest first. */

@@ -12,6 +12,7 @@ import { tiles } from "./overview.js";
 import { pending, preparePending } from "./pending.js";
 import { idleTable, podTable, podsOn, preparePods } from "./pods.js";
 import { firstPages } from "./table.js";
+import { prepareTenants, tenants } from "./tenants.js";
 import { clock, plural } from "./texts.js";
 
 const POLL_MS = 2000;
@@ -43,6 +44,7 @@ function prepare() {
   if (isOwn()) return prepareNamespace(draw);
   prepareFleet(draw, openNode);
   prepareDetail(draw);
+  prepareTenants(draw);
 }
 
 function drawNamespace() {
@@ -54,9 +56,10 @@ function drawCluster() {
   fillFilters([...board.pods, ...board.pending.flatMap((group) => group.pods)].map((pod) => pod.namespace),
     board.nodes.flatMap((node) => node.cards.map((card) => card.model)));
   tiles(board);
-  chart(board);
+  chart(board, draw);
   podTable(podsOn(board, fleet(board)), board.pods.length);
   idleTable(board);
+  tenants(board, draw);
   detail(board);
 }
 

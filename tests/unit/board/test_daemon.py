@@ -77,7 +77,14 @@ async def test_earlier_days_need_a_token_and_a_prometheus(cluster: Cluster) -> N
         assert (await ask(cluster, path, "bad"))[0] == 401
         status, body, _ = await ask(cluster, path, "good")
         assert status == 404
-        assert b"knows no Prometheus. Set prometheusUrl in monitoring.board" in body
+        assert b"this board knows none. Set prometheusUrl in monitoring.board" in body
+
+
+async def test_the_page_learns_that_there_are_no_earlier_days(cluster: Cluster) -> None:
+    assert (await ask(cluster, "/ranges", "bad"))[0] == 401
+    found = json.loads((await ask(cluster, "/ranges", "good"))[1])
+    assert found["items"] == []
+    assert "prometheusUrl" in found["note"]
 
 
 async def test_a_browser_gets_the_document_compressed_and_once(cluster: Cluster) -> None:

@@ -16,8 +16,8 @@ from aiohttp import web
 from devkit.ports import LOOPBACK, free_ports
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.board.past import Past, PastSource
-from gpushare.board.routes import HISTORY, TENANTS
+from gpushare.board.past import ON_ONE_MACHINE, Past, PastSource
+from gpushare.board.routes import HISTORY, TENANTS, TIMES
 from gpushare.monitoring import rules
 from gpushare.overview.past import QUOTAS
 from gpushare.runtime.http import Request, Response
@@ -162,6 +162,18 @@ async def test_an_unknown_range_is_named_with_those_that_exist(prometheus: str, 
     response = await asked(PastSource(prometheus), quotas, HISTORY, "range=1y")
     assert response.status == HTTPStatus.BAD_REQUEST
     assert response.body == b"range '1y' is unknown: use one of 6h, 24h, 7d, 30d\n"
+
+
+async def test_the_ranges_are_known_before_prometheus_is_asked(quotas: Quotas) -> None:
+    found = await content(PastSource("http://192.0.2.1:9090"), quotas, TIMES)
+    assert (found["items"], found["note"]) == (["6h", "24h", "7d", "30d"], "")
+
+
+async def test_without_a_prometheus_there_are_no_ranges_but_what_gives_them(quotas: Quotas) -> None:
+    found = await content(PastSource(way=ON_ONE_MACHINE), quotas, TIMES)
+    assert found["items"] == []
+    assert found["note"].endswith("Start kubectl gpushare board with --prometheus URL.")
+    assert (await asked(PastSource(), quotas, HISTORY, "range=7d")).status == HTTPStatus.NOT_FOUND
 
 
 async def test_a_prometheus_that_does_not_answer_is_named(quotas: Quotas) -> None:

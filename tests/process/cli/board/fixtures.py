@@ -4,18 +4,29 @@ import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
 
 from gpushare.board.collect import document_of, encoded
 from gpushare.board.history import Point
 from gpushare.board.idle import Sum
-from gpushare.board.local import LOOPBACK, serving
+from gpushare.board.local import LOOPBACK, Answers, serving
 from gpushare.board.namespace_document import NamespaceState, namespace_document, question_of
-from gpushare.board.routes import Document
+from gpushare.board.past import ON_ONE_MACHINE, PastSource, ranges_document
+from gpushare.board.routes import HISTORY, TIMES, Document
 from gpushare.board.state import BoardMemory, BoardState, Origin, advanced
 from gpushare.model.usage_documents import GpuPodList
+from gpushare.overview.documents import document, time_text
 from gpushare.overview.explain.advice import Advice
 from gpushare.overview.explain.answer import Answer, PodState
+from gpushare.overview.hours import Hours
+from gpushare.overview.past import RANGES, Quota, Range, tenants_content
+from gpushare.runtime.http import Request, Response, text_response
 from gpushare.runtime.listener import bind_socket
 from tests.support.builders.boards import GIB, Cluster, ago
 from tests.support.builders.usage_documents import a10, fits, gpu_pod, running_pod, t4
@@ -65,11 +76,75 @@ class Page:
         self.document = document_of(seen, advanced(record or BoardMemory(), seen))
 
 
+@dataclass
+class Earlier:
+    """A FAKE of the answers from Prometheus. ``fault`` is the text of an error in their place."""
+
+    available: bool = True
+    empty: bool = False
+    fault: str = ""
+
+    async def answer(self, request: Request) -> Response:
+        """As the board answers."""
+        missing = PastSource("http://p" if self.available else "", way=ON_ONE_MACHINE).missing
+        if request.path == TIMES:
+            return Response(msgspec.json.encode(ranges_document(missing)))
+        if self.fault:
+            return text_response(f"{self.fault}\n", HTTPStatus.BAD_GATEWAY)
+        asked = RANGES[parse_qs(request.query)["range"][0]]
+        found = self._history(asked) if request.path == HISTORY else self._tenants(asked)
+        return Response(msgspec.json.encode(found))
+
+    def _history(self, asked: Range) -> dict[str, Any]:
+        """Days and nights, with a gap."""
+        span, total = asked.span(time.time()), 1016 * GIB
+        hours = [(span.start + step * span.step_s) % 86400 / 3600 for step in range(span.steps)]
+        gap = range(span.steps // 3, span.steps // 3 + span.steps // 20)
+        day = [
+            None if self.empty or step in gap else math.sin(hour / 3.82) for step, hour in enumerate(hours)
+        ]
+        lines = {
+            "memoryBytes": [None if each is None else total for each in day],
+            "allocatedBytes": [None if each is None else total * (0.6 - 0.2 * each) for each in day],
+            "usedBytes": [None if each is None else total * (0.4 - 0.15 * each) for each in day],
+            "utilizationRatio": [None if each is None else 0.3 for each in day],
+        }
+        return framed("GpuHistory", asked) | lines
+
+    def _tenants(self, asked: Range) -> dict[str, Any]:
+        """In proportion to the time."""
+        days = Fraction(0 if self.empty else asked.seconds, 86400)
+        amounts = {name: Hours(*(days * each for each in hours)) for name, hours in HOURS.items() if days}
+        quotas = (
+            {}
+            if self.empty
+            else {"notebooks": Quota(128, 96), "speech": Quota(64, 61), "trial": Quota(16, 0)}
+        )
+        return framed("GpuTenants", asked) | tenants_content(amounts, quotas) | {"notes": []}
+
+
+def framed(kind: str, asked: Range) -> dict[str, Any]:
+    span = asked.span(time.time())
+    times = {"start": time_text(span.start), "end": time_text(span.end)}
+    return document(kind, range=asked.name, **times, stepSeconds=span.step_s)
+
+
+HOURS = {
+    "llm-research": (230, 171, 5200, 4680),
+    "speech": (61, 22, 1460, 1290),
+    "vision": (58, 40, 1390, 1020),
+    "notebooks": (44, 2, 1050, 190),
+    "search": (12, 7, 280, 240),
+}
+"""Namespace → GPU-hours, used GPU-hours, GiB-hours and used GiB-hours of a day."""
+
+
 @asynccontextmanager
-async def served(page: Page | NamespacePage) -> AsyncIterator[str]:
-    """The URL with the token."""
+async def served(page: Page | NamespacePage, past: Answers | None = None) -> AsyncIterator[str]:
+    """The URL with the token. Without ``past``, the cluster has no Prometheus."""
+    answers = past or (Earlier(available=False).answer if isinstance(page, Page) else None)
     with bind_socket(LOOPBACK, 0) as listener:
-        async with serving(listener, lambda: page.document) as url:
+        async with serving(listener, lambda: page.document, answers) as url:
             yield url
 
 

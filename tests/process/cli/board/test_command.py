@@ -14,6 +14,7 @@ import pytest_asyncio
 from aiohttp import web
 from msgspec import to_builtins
 
+from devkit.ports import free_ports
 from gpushare.model.usage_documents import GpuPodList
 from gpushare.overview.usage_api import way_to_usage
 from testbed import until
@@ -160,6 +161,54 @@ async def test_with_the_rights_of_one_namespace_the_board_is_of_that(
         assert found["fits"]["largestFreeUnits"] == 16
         assert "nodes" not in found
         assert await board.end() == (130, f"{HINT}\n")
+
+
+PAST = ("ranges", "history?range=7d", "tenants?range=30d")
+SILENT = f"http://127.0.0.1:{free_ports(1)[0]}"
+"""The URL of a Prometheus that does not run."""
+
+
+async def test_earlier_days_come_from_the_prometheus_of_the_flag(cluster: Served) -> None:
+    api, _ = cluster
+    async with running(api, "--prometheus", SILENT, "--cluster", "a") as board:
+        assert json.loads((await board.get("ranges"))[1])["items"] == ["6h", "24h", "7d", "30d"]
+        for path in PAST[1:]:
+            status, body = await board.get(path)
+            assert status == 502
+            assert SILENT.encode() in body
+        for path in PAST:
+            assert (await board.get(path, origin="http://evil.example"))[0] == 403
+            async with aiohttp.ClientSession() as stranger, stranger.get(board.home + path) as response:
+                assert response.status == 403
+
+
+async def test_without_that_flag_the_answer_names_it(cluster: Served) -> None:
+    api, _ = cluster
+    async with running(api) as board:
+        for path in PAST[1:]:
+            status, body = await board.get(path)
+            assert status == 404
+            assert body.endswith(b"Start kubectl gpushare board with --prometheus URL.\n")
+
+
+@pytest.mark.parametrize("flags", [("--prometheus", SILENT), ("-n", "default")])
+async def test_the_board_of_a_namespace_serves_no_earlier_days_of_the_cluster(
+    cluster: Served, flags: tuple[str, ...]
+) -> None:
+    api, _ = cluster
+    with_usage(api)
+    async with running(api, *flags) as board:
+        for path in PAST:
+            assert await board.get(path) == (404, b"Not Found\n")
+        _, err = await board.end()
+        assert ("the board of one namespace does not show it" in err) == ("--prometheus" in flags)
+
+
+async def test_a_namespace_and_a_prometheus_exclude_each_other(cluster: Served) -> None:
+    api, _ = cluster
+    code, _, err = await call(api, "board", "-n", "default", "--prometheus", SILENT)
+    assert code == 2
+    assert "leave out --namespace" in err
 
 
 @pytest.mark.parametrize("flags", [(), ("-n", "default")])

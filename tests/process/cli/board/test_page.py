@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from itertools import product
 from typing import Any, cast
@@ -23,7 +23,14 @@ from gpushare.board.past import Past, PastSource
 from gpushare.board.server import listening
 from gpushare.board.state import Lost
 from gpushare.runtime.listener import bind_socket
-from tests.process.cli.board.fixtures import NamespacePage, Page, namespace_page, page_of, served
+from tests.process.cli.board.fixtures import (
+    Earlier,
+    NamespacePage,
+    Page,
+    namespace_page,
+    page_of,
+    served,
+)
 from tests.support.builders.boards import Cluster, example, large
 from tests.support.chromium import Tab, chromium
 
@@ -217,6 +224,16 @@ async def test_before_there_are_samples_the_chart_is_a_sentence(shown: Shown) ->
     assert not await shown.tab.evaluate("document.getElementById('plot').checkVisibility()")
 
 
+async def test_without_prometheus_there_is_the_last_hour_and_what_gives_more(shown: Shown) -> None:
+    line = "document.getElementById('chart-none').innerText"
+    assert await shown.tab.wait(f"{line}.includes('--prometheus') && {line}") == (
+        "Earlier days need Prometheus, and this board knows none. "
+        "Start kubectl gpushare board with --prometheus URL."
+    )
+    for part in ("chart-ranges", "tenants-section"):
+        assert not await shown.tab.evaluate(f"document.getElementById('{part}').checkVisibility()")
+
+
 async def test_map_and_table_show_the_same_nodes(shown: Shown) -> None:
     in_table = await shown.nodes()
     await shown.tab.evaluate("document.getElementById('as-map').click()")
@@ -366,6 +383,131 @@ async def test_a_lost_api_server_is_stated_and_the_figures_stay(shown: Shown) ->
     assert "726 / 1,016 GiB" in await shown.tab.evaluate("document.getElementById('tiles').innerText")
     shown.page.show(seen)
     await shown.tab.wait("document.getElementById('lost').hidden")
+
+
+@dataclass
+class Days:
+    """A page with earlier days in the browser."""
+
+    shown: Shown
+    earlier: Earlier
+    url: str
+
+    async def open(self, view: str = "") -> None:
+        """Anew, with the answers of now."""
+        await self.shown.tab.open("about:blank")
+        await self.shown.tab.open(f"{self.url.partition('?')[0]}#{view}")
+        await self.shown.tab.wait("document.querySelectorAll('#chart-ranges button').length")
+
+    async def press(self, group: str, text: str) -> None:
+        buttons = f"[...document.querySelectorAll('#{group} button')]"
+        await self.shown.tab.evaluate(f"{buttons}.find((each) => each.textContent === {text!r}).click()")
+
+    async def title(self, beginning: str) -> str:
+        """The description of the chart, once it begins so."""
+        label = "document.getElementById('chart').getAttribute('aria-label')"
+        found: str = await self.shown.tab.wait(f"{label}?.startsWith({beginning!r}) && {label}")
+        return found
+
+    async def text(self, element: str, part: str) -> str:
+        """The text of an element, once it is shown and has this part."""
+        each = f"document.getElementById('{element}')"
+        script = f"{each}.checkVisibility() && {each}.innerText.includes({part!r}) && {each}.innerText"
+        found: str = await self.shown.tab.wait(script)
+        return found
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def days(tab: Tab) -> AsyncIterator[Days]:
+    earlier, page = Earlier(), page_of(example())
+    async with served(page, earlier.answer) as url:
+        yield Days(await opened(page, url, tab), earlier, url)
+        await tab.emulate(1360, 1100)
+        await tab.open("about:blank")
+
+
+async def test_a_longer_time_is_a_click_and_part_of_the_url(days: Days) -> None:
+    await days.open()
+    assert (await days.title("Last 41 min, whole cluster.")).count("no data") == 0
+    await days.press("chart-ranges", "7 d")
+    assert "used: " in await days.title("Last 7 d, whole cluster. allocated: ")
+    assert await days.shown.tab.evaluate("location.hash") == "#range=7d"
+    assert await days.shown.tab.evaluate("document.querySelectorAll('#chart rect.gap').length") == 1
+    pressed = "document.querySelector('#chart-ranges [aria-pressed=true]').textContent"
+    assert await days.shown.tab.evaluate(pressed) == "7 d"
+    await days.open("range=24h")
+    await days.title("Last 24 h, whole cluster.")
+    await days.press("chart-ranges", "last hour")
+    await days.title("Last 41 min, whole cluster.")
+    assert await days.shown.tab.evaluate("location.hash") == ""
+    assert days.shown.tab.problems == []
+
+
+async def test_namespaces_have_hours_idle_memory_and_quota(days: Days) -> None:
+    await days.open()
+    await days.text(
+        "tenants-note", "In the last 30 d, pods of all namespaces were allocated 12,150.0 GPU-hours"
+    )
+    rows = await days.shown.rows("tenants")
+    assert rows[0] == [
+        *("llm-research", "6,900.0", "5,130.0 (74 %)", "156,000.0", "140,400.0 (90 %)", "10 %", "no quota"),
+    ]
+    assert rows[-1][1:] == ["0.0", "0.0", "0.0", "0.0", "nothing allocated", "0 of 16 GiB"]
+    titles = "[...document.querySelectorAll('#tenants thead button')]"
+    await days.shown.tab.evaluate(f"{titles}.find((each) => each.textContent === 'Idle memory').click()")
+    assert [row[0] for row in await days.shown.rows("tenants")][:2] == ["notebooks", "vision"]
+    await days.press("tenants-ranges", "24 h")
+    await days.text("tenants-note", "In the last 24 h")
+    assert (await days.shown.rows("tenants"))[0][1] == "44.0"
+    assert await days.shown.tab.evaluate("location.hash") == "#hours=24h&sort.tenants=-idle+memory"
+    await days.shown.choose("namespace", "speech")
+    assert [row[0] for row in await days.shown.rows("tenants")] == ["speech"]
+    assert days.shown.tab.problems == []
+
+
+async def test_an_error_of_prometheus_is_in_the_place_of_its_answer(days: Days) -> None:
+    days.earlier.fault = "http://127.0.0.1:9090: connection refused"
+    await days.open("range=6h")
+    await days.text("chart-empty", days.earlier.fault)
+    await days.text("tenants-note", days.earlier.fault)
+    for part in ("plot", "tenants-table"):
+        assert not await days.shown.tab.evaluate(f"document.getElementById('{part}').checkVisibility()")
+    assert "726 / 1,016 GiB" in await days.shown.tab.evaluate("document.getElementById('tiles').innerText")
+    await days.press("chart-ranges", "last hour")
+    await days.title("Last 41 min, whole cluster.")
+    assert await days.shown.tab.evaluate("document.getElementById('plot').checkVisibility()")
+    days.shown.tab.problems.clear()  # answers with 502
+
+
+async def test_a_prometheus_without_records_is_stated(days: Days) -> None:
+    days.earlier.empty = True
+    await days.open("range=30d")
+    await days.text("chart-empty", "Prometheus has nothing of the last 30 d")
+    await days.text("tenants", "No namespace was allocated GPUs in this time.")
+    assert days.shown.tab.problems == []
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+async def test_earlier_days_fit_the_screen(days: Days, width: int) -> None:
+    await days.shown.tab.emulate(width, 900)
+    await days.open("range=30d")
+    await days.title("Last 30 d")
+    await days.text("tenants-note", "In the last 30 d")
+    assert await days.shown.tab.evaluate(OUTSIDE) == []
+
+
+async def test_the_keyboard_chooses_a_time(days: Days) -> None:
+    await days.open()
+    await days.shown.tab.evaluate("document.querySelector('#chart-ranges button').focus()")
+    await days.shown.tab.press("Tab")
+    await days.shown.tab.press("Enter")
+    await days.title("Last 6 h")
+    assert await days.shown.tab.evaluate("document.activeElement.textContent") == "6 h"
+    found = await days.shown.tab.command("Accessibility.getFullAXTree")
+    nodes = [(each["role"]["value"], each.get("name", {}).get("value", "")) for each in found["nodes"]]
+    assert ("group", "Time of the chart") in nodes
+    assert ("group", "Time of the hours") in nodes
+    assert ("region", "Namespaces 6") in nodes
 
 
 @asynccontextmanager
