@@ -99,9 +99,11 @@ async def tenants(
     span = Range(asked.name, asked.seconds, _HOURS_STEP_S).span(now)
     amounts = await _amounts(prometheus, span, cluster)
     found = await if_allowed(listed(client, QUOTAS))
-    quotas = {} if isinstance(found, ApiError) else quotas_of(decoded(found, _ResourceQuota, QUOTAS))
-    notes = [f"quotas are unknown: {found}"] if isinstance(found, ApiError) else []
-    return _document("GpuTenants", asked, span) | tenants_content(amounts, quotas) | {"notes": notes}
+    frame = _document("GpuTenants", asked, span)
+    if isinstance(found, ApiError):
+        return frame | tenants_content(amounts, None) | {"notes": [f"quotas are unknown: {found}"]}
+    quotas = quotas_of(decoded(found, _ResourceQuota, QUOTAS))
+    return frame | tenants_content(amounts, quotas) | {"notes": []}
 
 
 async def _amounts(prometheus: PrometheusClient, span: Span, cluster: str) -> dict[str, Hours]:
@@ -124,12 +126,17 @@ def _hours(amounts: Sequence[Fraction]) -> Hours:
     return Hours(gpu, used_gpu, memory / GIB, used_memory / GIB)
 
 
-def tenants_content(amounts: Mapping[str, Hours], quotas: Mapping[str, Quota]) -> dict[str, Any]:
-    """The rows, those with the most GPU-hours first, and their sum. A namespace with a quota has a row."""
+def tenants_content(amounts: Mapping[str, Hours], known: Mapping[str, Quota] | None) -> dict[str, Any]:
+    """The rows, those with the most GPU-hours first, and their sum. A namespace with a quota has a row.
+
+    ``known`` are the quotas, None if they could not be read.
+    """
+    quotas = known or {}
     names = [*amounts, *(name for name in quotas if name not in amounts)]
     found, total = rounded([amounts.get(name, Hours()) for name in names])
     rows = sorted(zip(names, found, strict=True), key=lambda row: (-row[1].allocated_gpu, row[0]))
-    return {"items": [_item(name, hours, quotas) for name, hours in rows], "total": _figures(total)}
+    items = [_item(name, hours, quotas) for name, hours in rows]
+    return {"items": items, "total": _figures(total), "quotasKnown": known is not None}
 
 
 def _item(name: str, hours: Rounded, quotas: Mapping[str, Quota]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ export function tenants({ unit }, redraw) {
   $("tenants-table").hidden = !found;
   write($("tenants-note"), found ? summary(found, range) : text);
   if (!found) return write(document.querySelector("#tenants-title .count"), "");
-  show(rows, found.items.filter(ofNamespace).map((each) => ({ ...each, unit })), found.items.length);
+  show(rows, found.items.filter(ofNamespace).map((each) => ({ ...each, unit, isKnown: found.quotasKnown })), found.items.length);
 }
 
 function summary({ total, notes }, range) {
@@ -51,5 +51,6 @@ function amount(title, name, all = "") {
 const partOfQuota = (each) => (each.quota ? each.quota.usedUnits / (each.quota.hardUnits || 1) : null);
 
 function quota(each) {
+  if (!each.isKnown) return "unknown";
   return each.quota ? `${whole(each.quota.usedUnits)} of ${units(each.quota.hardUnits, each.unit)}` : "no quota";
 }

@@ -129,6 +129,7 @@ async def test_without_a_range_it_is_the_last_day(prometheus: str, quotas: Quota
 async def test_tenants_have_hours_and_the_lowest_quota(prometheus: str, quotas: Quotas) -> None:
     found = await content(PastSource(prometheus), quotas, TENANTS)
     assert (found["kind"], found["range"], found["notes"]) == ("GpuTenants", "30d", [])
+    assert found["quotasKnown"]
     web_, ml, new = found["items"]
     assert [each["namespace"] for each in found["items"]] == ["web", "ml", "new"]
     # A series counts for at most five minutes after its last sample.
@@ -150,6 +151,7 @@ async def test_without_the_right_to_quotas_there_is_a_note(prometheus: str, quot
     found = await content(PastSource(prometheus), quotas, TENANTS, "range=7d")
     (note,) = found["notes"]
     assert 'cannot list resource "resourcequotas"' in note
+    assert not found["quotasKnown"]
     assert [each["namespace"] for each in found["items"]] == ["web", "ml"]
 
 

@@ -83,6 +83,7 @@ class Earlier:
     available: bool = True
     empty: bool = False
     fault: str = ""
+    quotas: bool = True
 
     async def answer(self, request: Request) -> Response:
         """As the board answers."""
@@ -120,6 +121,9 @@ class Earlier:
             if self.empty
             else {"notebooks": Quota(128, 96), "speech": Quota(64, 61), "trial": Quota(16, 0)}
         )
+        if not self.quotas:
+            note = "quotas are unknown: ada may not list resourcequotas"
+            return framed("GpuTenants", asked) | tenants_content(amounts, None) | {"notes": [note]}
         return framed("GpuTenants", asked) | tenants_content(amounts, quotas) | {"notes": []}
 
 

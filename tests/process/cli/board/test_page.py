@@ -17,7 +17,7 @@ from gpushare.board.admissions import Admissions
 from gpushare.board.collect import Watched
 from gpushare.board.daemon import BoardServer
 from gpushare.board.health import ControlPlane
-from gpushare.board.local import LOOPBACK
+from gpushare.board.local import LOOPBACK, Answers
 from gpushare.board.login import ADMITTED, NO_TOKEN, Admission
 from gpushare.board.past import Past, PastSource
 from gpushare.board.server import listening
@@ -487,6 +487,13 @@ async def test_a_prometheus_without_records_is_stated(days: Days) -> None:
     assert days.shown.tab.problems == []
 
 
+async def test_quotas_that_the_user_may_not_read_are_unknown(days: Days) -> None:
+    days.earlier.quotas = False
+    await days.open()
+    await days.text("tenants-note", "quotas are unknown: ada may not list resourcequotas")
+    assert {row[-1] for row in await days.shown.rows("tenants")} == {"unknown"}
+
+
 @pytest.mark.parametrize("width", [390, 1024, 1440])
 async def test_earlier_days_fit_the_screen(days: Days, width: int) -> None:
     await days.shown.tab.emulate(width, 900)
@@ -511,9 +518,9 @@ async def test_the_keyboard_chooses_a_time(days: Days) -> None:
 
 
 @asynccontextmanager
-async def other(page: Page | NamespacePage, tab: Tab) -> AsyncIterator[Shown]:
+async def other(page: Page | NamespacePage, tab: Tab, past: Answers | None = None) -> AsyncIterator[Shown]:
     """Another page in the same browser."""
-    async with served(page) as url:
+    async with served(page, past) as url:
         yield await opened(page, url, tab)
         assert tab.problems == []
         await tab.open("about:blank")
@@ -640,10 +647,13 @@ async def test_the_board_of_one_namespace(tab: Tab) -> None:
             assert await tab.evaluate(OUTSIDE) == []
 
 
-async def test_two_hundred_nodes_are_on_one_screen(tab: Tab) -> None:
-    page = Page(large(200).state(time.time()))
-    async with other(page, tab) as shown:
+@pytest.mark.parametrize("has_prometheus", [True, False])
+async def test_two_hundred_nodes_are_on_one_screen(tab: Tab, has_prometheus: bool) -> None:
+    page = page_of(large(200))
+    async with other(page, tab, Earlier(available=has_prometheus).answer) as shown:
         await tab.emulate(1440, 900)
+        visible = "chart-ranges" if has_prometheus else "chart-none"
+        await tab.wait(f"document.getElementById('{visible}').checkVisibility()")
         assert len(await shown.nodes()) == 200
         assert await tab.evaluate("document.getElementById('map').getBoundingClientRect().bottom <= 900")
         await tab.emulate(1360, 1100)
