@@ -50,7 +50,7 @@ function earlier(range, { found, text }) {
 function show(shown) {
   const isDrawn = !shown.text;
   $("chart-empty").hidden = isDrawn;
-  $("plot").hidden = $("keys").hidden = !isDrawn;
+  $("plot").hidden = !isDrawn;
   write($("chart-title"), `${shown.title}, whole cluster`);
   write($("chart-empty"), shown.text || "");
   if (isDrawn) draw(shown);

@@ -397,7 +397,7 @@ class Days:
         """Anew, with the answers of now."""
         await self.shown.tab.open("about:blank")
         await self.shown.tab.open(f"{self.url.partition('?')[0]}#{view}")
-        await self.shown.tab.wait("document.querySelectorAll('#chart-ranges button').length")
+        await self.shown.tab.wait("document.getElementById('chart-ranges')?.checkVisibility()")
 
     async def press(self, group: str, text: str) -> None:
         buttons = f"[...document.querySelectorAll('#{group} button')]"
@@ -648,7 +648,7 @@ async def test_the_board_of_one_namespace(tab: Tab) -> None:
 
 
 @pytest.mark.parametrize("has_prometheus", [True, False])
-async def test_two_hundred_nodes_are_on_one_screen(tab: Tab, has_prometheus: bool) -> None:
+async def test_two_hundred_nodes_are_on_one_screen(tab: Tab, *, has_prometheus: bool) -> None:
     page = page_of(large(200))
     async with other(page, tab, Earlier(available=has_prometheus).answer) as shown:
         await tab.emulate(1440, 900)
