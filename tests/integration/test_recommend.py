@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from gpushare.cli.recommend.apply import apply
-from gpushare.cli.recommend.changes import Change, Refused
+from gpushare.cli.recommend.changes import Change, Refused, Resize
 from gpushare.contract import RESOURCE_MEM
 from gpushare.overview.connection import ApiSource
 from gpushare.overview.objects import PodOwner
@@ -19,7 +19,7 @@ from tests.support.fixtures.gpu_nodes import container, owner, owners
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WEB = f"{owners('Deployment')}/web"
-CHANGE = Change("default", PodOwner("Deployment", "web"), "main", 4, 7)
+CHANGE = Change("default", PodOwner("Deployment", "web"), (Resize("main", 4, 7),))
 SUBJECT = "deployment/web in namespace default, container main"
 
 
@@ -106,7 +106,7 @@ async def test_a_workload_whose_status_or_labels_change_meanwhile_is_changed(ter
 
 
 async def test_what_the_api_server_would_refuse_is_not_offered(terminal: Terminal) -> None:
-    missing = Change("default", PodOwner("Deployment", "gone"), "main", 4, 7)
+    missing = replace(CHANGE, owner=PodOwner("Deployment", "gone"))
     assert not await terminal.apply(missing, Refused("pod/x", "it is fixed"))
     assert terminal.asked == []
     gone, fixed = terminal.reported

@@ -51,14 +51,18 @@ def apply(
         if isinstance(change, Refused):
             report(str(change))
         else:
-            show(f"{change} requests {change.after}\n")
+            for resize in change.resizes:
+                show(f"{change.container(resize.container)} requests {resize.after}\n")
     return len(wanted) == sum(isinstance(each, Change) for each in made)
 
 
 def shown(patch: Patch) -> str:
     """The change as a diff."""
-    before, after = patch.change.before, patch.change.after
-    return f"{patch.change}:\n-  {RESOURCE_MEM}: {before}\n+  {RESOURCE_MEM}: {after}\n"
+    return "".join(
+        f"{patch.change.container(each.container)}:\n"
+        f"-  {RESOURCE_MEM}: {each.before}\n+  {RESOURCE_MEM}: {each.after}\n"
+        for each in patch.change.resizes
+    )
 
 
 async def _each(

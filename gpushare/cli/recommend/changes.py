@@ -1,15 +1,17 @@
 """What ``recommend --apply`` changes in a workload, and what it cannot change. Pure.
 
 Only templates of workloads are changed, since the request of a pod is fixed. The patch names the version of
-the object that it was made from.
+the object that it was made from. A request is lowered only if every pod is known to need less.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpushare.cli.recommend.sizing import Comparison, Recommendation
 from gpushare.contract import RESOURCE_MEM
+from gpushare.overview.memory_units import NodeUnit
 from gpushare.overview.objects import PodOwner
 
 PATCHED: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets", "DaemonSet": "daemonsets"}
@@ -27,22 +29,33 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """Another request of one container of a workload, in units."""
+class Resize:
+    """Another request of one container, in units."""
 
-    namespace: str
-    owner: PodOwner
     container: str
     before: int
     after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Other requests of containers of a workload, which are made at once: each patch replaces its pods."""
+
+    namespace: str
+    owner: PodOwner
+    resizes: tuple[Resize, ...]
 
     @property
     def path(self) -> str:
         """Of the workload in the API."""
         return f"/apis/apps/v1/namespaces/{self.namespace}/{PATCHED[self.owner.kind]}/{self.owner.name}"
 
+    def container(self, name: str) -> str:
+        """One of its containers in words."""
+        return f"{self.owner} in namespace {self.namespace}, container {name}"
+
     def __str__(self) -> str:
-        return f"{self.owner} in namespace {self.namespace}, container {self.container}"
+        return self.container(" and ".join(each.container for each in self.resizes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +85,46 @@ class Patch:
 
 
 def changes(found: Iterable[Recommendation]) -> list[Change | Refused]:
-    """One for each suggestion that differs from its request."""
-    wanted = (each for each in found if each.verdict in (Comparison.RAISE, Comparison.LOWER))
-    return [_change(each, each.suggestion or each.request) for each in wanted]
+    """One for each workload with suggestions that differ from its requests, and one for each refused one."""
+    containers: defaultdict[tuple[str, PodOwner, str], list[Recommendation]] = defaultdict(list)
+    for each in found:
+        containers[each.namespace, each.owner, each.container].append(each)
+    resizes: defaultdict[tuple[str, PodOwner, int], list[Resize]] = defaultdict(list)
+    refused: list[Change | Refused] = []
+    for (namespace, owner, container), own in containers.items():
+        wanted = (each for each in own if each.verdict in (Comparison.RAISE, Comparison.LOWER))
+        # Of the pods of several revisions, the template has the request of one only.
+        for revision, each in enumerate(wanted):
+            resize = Resize(container, each.request, each.suggestion or each.request)
+            if why := _fixed(each) or _doubt(each, own):
+                refused.append(Refused(str(Change(namespace, owner, (resize,))), why))
+            else:
+                resizes[namespace, owner, revision].append(resize)
+    made = (Change(namespace, owner, tuple(each)) for (namespace, owner, _), each in resizes.items())
+    return [*made, *refused]
 
 
-def _change(found: Recommendation, units: int) -> Change | Refused:
-    change = Change(found.namespace, found.owner, found.container, found.request, units)
-    if found.owner.kind in PATCHED:
-        return change
-    why = _FIXED.get(found.owner.kind, _UNKNOWN)
-    return Refused(str(change), why.format(units=f"{RESOURCE_MEM}: {units}", kind=found.owner.kind))
+def _fixed(found: Recommendation) -> str:
+    """Why no workload of its kind is changed; empty if they are."""
+    kind = found.owner.kind
+    text = "" if kind in PATCHED else _FIXED.get(kind, _UNKNOWN)
+    return text.format(units=f"{RESOURCE_MEM}: {found.suggestion}", kind=kind)
+
+
+def _doubt(found: Recommendation, own: Sequence[Recommendation]) -> str:
+    """Why the suggestion may be wrong for some pods; ``own`` are all of the container. Empty if it is not."""
+    units = f"{RESOURCE_MEM}: {found.suggestion}"
+    if any(each.request == found.request and each.unit not in (found.unit, NodeUnit.UNKNOWN) for each in own):
+        return f"its nodes have different units, and {units} is right on some of them only"
+    if found.verdict is not Comparison.LOWER:
+        return ""
+    if unmeasured := sum(each.unmeasured for each in own):
+        pods = sum(each.pods for each in own)
+        return f"{unmeasured} of its {pods} pods have no peak, and may need more than {units}"
+    requests = sorted({each.request for each in own})
+    if len(requests) > 1:
+        return f"its pods request {' and '.join(map(str, requests))}: lower it once all request the same"
+    return ""
 
 
 def patch_of(change: Change, workload: Object) -> Patch | Refused:
@@ -90,27 +132,34 @@ def patch_of(change: Change, workload: Object) -> Patch | Refused:
     if owner := next((each for each in _owners(workload) if each.get("controller")), None):
         name = f"{owner.get('kind', '').lower()}/{owner.get('name')}"
         return Refused(str(change), f"{name} owns it and would undo the change: change {name}")
-    spec = workload.get("spec", {}).get("template", {}).get("spec", {})
-    for field in ("containers", "initContainers"):
-        present = spec.get(field) or []
-        if container := next((each for each in present if each.get("name") == change.container), None):
-            return _patch(change, workload, field, present, container)
-    return Refused(str(change), "its template has no such container")
-
-
-def _patch(
-    change: Change, workload: Object, field: str, present: Iterable[Object], container: Object
-) -> Patch | Refused:
-    limit = container.get("resources", {}).get("limits", {}).get(RESOURCE_MEM)
-    if str(limit) != str(change.before):
-        return Refused(
-            str(change), f"its template requests {limit} now, not {change.before}: run the command again"
-        )
+    template = workload.get("spec", {}).get("template", {}).get("spec", {})
     # A merge patch replaces lists as a whole.
-    containers = [_resized(each, change.after) if each is container else each for each in present]
+    lists = {field: list(template.get(field) or ()) for field in ("containers", "initContainers")}
+    changed = set()
+    for resize in change.resizes:
+        at = _position(lists, resize.container)
+        if at is None:
+            return Refused(change.container(resize.container), "its template has no such container")
+        field, index = at
+        limit = _limit(lists[field][index])
+        if str(limit) != str(resize.before):
+            why = f"its template requests {limit} now, not {resize.before}: run the command again"
+            return Refused(change.container(resize.container), why)
+        lists[field][index] = _resized(lists[field][index], resize.after)
+        changed.add(field)
     meta = workload["metadata"]
-    spec = {"template": {"spec": {field: containers}}}
+    spec = {"template": {"spec": {field: lists[field] for field in sorted(changed)}}}
     return Patch(change, meta["resourceVersion"], spec, tuple(_warnings(change, meta)))
+
+
+def _position(lists: Mapping[str, Sequence[Object]], container: str) -> tuple[str, int] | None:
+    """Where the container is: the field and the index in it."""
+    found = ((field, index) for field, each in lists.items() for index in range(len(each)))
+    return next((at for at in found if lists[at[0]][at[1]].get("name") == container), None)
+
+
+def _limit(container: Object) -> Any:
+    return container.get("resources", {}).get("limits", {}).get(RESOURCE_MEM)
 
 
 def _resized(container: Object, units: int) -> Object:
@@ -129,19 +178,21 @@ def _owners(workload: Object) -> Iterable[Object]:
 
 
 def _warnings(change: Change, meta: Object) -> Iterator[str]:
-    """Programs that have set the request, and may set it again."""
-    for manager in sorted({each for each in _managers(change, meta) if not each.startswith(_BY_HAND)}):
-        yield f"{manager} has set the request of {change} and may set it again: change it there too"
+    """Programs that have set a request, and may set it again."""
+    for resize in change.resizes:
+        name = resize.container
+        for manager in sorted({each for each in _managers(name, meta) if not each.startswith(_BY_HAND)}):
+            what = f"the request of {change.container(name)}"
+            yield f"{manager} has set {what} and may set it again: change it there too"
 
 
-def _managers(change: Change, meta: Object) -> Iterator[str]:
+def _managers(container: str, meta: Object) -> Iterator[str]:
     """The managers that own the request, by the API server's record of fields."""
+    key = f'k:{{"name":"{container}"}}'
     for entry in meta.get("managedFields") or ():
         template = _inside(entry.get("fieldsV1"), "f:spec", "f:template", "f:spec")
         for field in ("f:containers", "f:initContainers"):
-            container = f'k:{{"name":"{change.container}"}}'
-            limits = _inside(template, field, container, "f:resources", "f:limits")
-            if f"f:{RESOURCE_MEM}" in limits:
+            if f"f:{RESOURCE_MEM}" in _inside(template, field, key, "f:resources", "f:limits"):
                 yield entry.get("manager", "")
 
 

@@ -69,7 +69,10 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """One container of a workload. Units are the sum over its GPUs; ``silent`` pods have no data."""
+    """One container of a workload. Units are the sum over its GPUs.
+
+    ``silent`` pods have no data, ``unmeasured`` ones no suggestion of their own.
+    """
 
     namespace: str
     owner: PodOwner
@@ -77,6 +80,7 @@ class Recommendation:
     unit: NodeUnit
     pods: int
     silent: int
+    unmeasured: int
     request: int
     limit: int | None
     peak: int | None
@@ -149,6 +153,7 @@ def _of_group(group: list[Observed], margin_percent: int, basis: Basis) -> Recom
         first.unit,
         len(group),
         silent,
+        len(group) - len(suggestions),
         first.units * first.gpus,
         _largest(member.limit for member in group),
         _largest(member.peak for member in group),
