@@ -9,7 +9,7 @@ The rule, on each GPU and in whole units:
 - no suggestion is larger than the GPU, if its size is known;
 - a present usage alone is not a peak, and without a peak there is no suggestion.
 
-The replicas of a workload get the largest suggestion among them.
+The replicas of a workload get the largest suggestion among them, which holds the present usage of each.
 """
 
 from collections import defaultdict
@@ -107,11 +107,21 @@ def suggested_units(observed: Observed, margin_percent: int) -> int | None:
     need = max(observed.peak, observed.used or 0)
     if observed.refusals:
         need = max(need, observed.needed or observed.limit or observed.granted)
-    target = _ceiling(need * (100 + margin_percent), 100)
-    fewest = max(1, _ceiling(target * observed.units, observed.granted))
+    fewest = _fewest(need, observed.units, observed.granted, margin_percent)
     # A refused allocation is never an argument for the same request.
     units = max(fewest, observed.units + 1) if observed.refusals else fewest
     return min(units, _units_of(observed.gpu, observed.units, observed.granted)) if observed.gpu else units
+
+
+def _in_use(observed: Observed, margin_percent: int) -> int:
+    """The units on each GPU that hold the present usage, below which no replica's peak lowers the request."""
+    if not observed.used or not observed.granted:
+        return 0
+    return _fewest(observed.used, observed.units, observed.granted, margin_percent)
+
+
+def _fewest(need: int, units: int, granted: int, margin_percent: int) -> int:
+    return max(1, _ceiling(_ceiling(need * (100 + margin_percent), 100) * units, granted))
 
 
 def _units_of(gpu: int, units: int, granted: int) -> int:
@@ -140,6 +150,7 @@ def selected(found: Iterable[Recommendation], workloads: Collection[str]) -> lis
 def _of_group(group: list[Observed], margin_percent: int, basis: Basis) -> Recommendation:
     first = group[0]
     suggestions = [each for member in group if (each := suggested_units(member, margin_percent))]
+    floors = [_in_use(member, margin_percent) for member in group if member.peak is None]
     silent = sum(member.peak is None and member.used is None for member in group)
     needed = _largest(member.needed for member in group if member.refusals)
     if not suggestions:
@@ -161,7 +172,7 @@ def _of_group(group: list[Observed], margin_percent: int, basis: Basis) -> Recom
         sum(known) if (known := [m.refusals for m in group if m.refusals is not None]) else None,
         needed,
         basis,
-        max(suggestions) * first.gpus if suggestions else None,
+        max([*suggestions, *floors]) * first.gpus if suggestions else None,
     )
 
 

@@ -64,7 +64,7 @@ UNMEASURED = "1 of its 2 pods have no peak, and may need more than aliyun.com/gp
     [
         # The exporter of the second pod does not answer, it has no library, or it has no known unit.
         ({"peak": None}, UNMEASURED),
-        ({"peak": None, "used": 4000 * MIB}, UNMEASURED),
+        ({"peak": None, "used": 1000 * MIB}, UNMEASURED),
         ({"peak": None, "granted": None}, UNMEASURED),
         (
             {"units": 8, "granted": 8616 * MIB, "peak": 8000 * MIB},

@@ -91,6 +91,12 @@ def test_replicas_get_the_largest_suggestion() -> None:
     assert (found.pods, found.suggestion, found.verdict) == (3, 6, Comparison.LOWER)
 
 
+def test_the_suggestion_holds_the_usage_of_a_replica_without_a_peak() -> None:
+    group = [container(peak=1000 * MIB), container(used=5000 * MIB)]
+    (found,) = recommendations(group, 20, Basis.SINCE_START)
+    assert found.suggestion == 6
+
+
 def test_replicas_with_different_requests_are_apart() -> None:
     found = recommendations([container(4, peak=0), container(8, peak=0)], 20, Basis.SINCE_START)
     assert [each.request for each in found] == [4, 8]
