@@ -34,6 +34,7 @@ _REASONS: Final = {
     HTTPStatus.FORBIDDEN: "Forbidden",
     HTTPStatus.NOT_FOUND: "NotFound",
     HTTPStatus.METHOD_NOT_ALLOWED: "MethodNotAllowed",
+    HTTPStatus.TOO_MANY_REQUESTS: "TooManyRequests",
     HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
 }
 

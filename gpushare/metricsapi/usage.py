@@ -7,6 +7,7 @@ slices of the event loop, or in a thread where it cannot be sliced.
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -48,6 +49,8 @@ _LOST_S: Final = 15.0
 """A watch that ends is usually back at once."""
 _PATIENCE_S: Final = 30.0
 """The API server gives up a request after 60 s."""
+_MOST_WAITING: Final = 8
+"""Explanations of one namespace: more would keep the other namespaces waiting, about a second each."""
 _encode = msgspec.json.Encoder().encode
 
 Parameters = Mapping[str, list[str]]
@@ -86,6 +89,7 @@ class UsageService:
         self._fits: FetchCache[tuple[int, int], GpuFitList] = FetchCache(self._fits_of, _KEEP_S)
         self._explanations: FetchCache[tuple[str, str], Response] = FetchCache(self._explained, _KEEP_S)
         self._explaining = asyncio.Semaphore(1)
+        self._waiting: Counter[str] = Counter()
 
     async def respond(self, request: Request, target: UsageRequest, parameters: Parameters) -> Response:
         """The response to an allowed GET request."""
@@ -188,6 +192,17 @@ class UsageService:
 
     async def _explained(self, which: tuple[str, str]) -> Response:
         namespace, name = which
+        if self._waiting[namespace] >= _MOST_WAITING:
+            text = f"{_MOST_WAITING} pods of namespace {namespace} are being explained"
+            return failure(HTTPStatus.TOO_MANY_REQUESTS, f"{text}: ask for {name} again in a few seconds")
+        self._waiting[namespace] += 1
+        try:
+            return await self._explained_in_turn(namespace, name)
+        finally:
+            self._waiting[namespace] -= 1
+            self._waiting += Counter()  # forgets namespaces without any
+
+    async def _explained_in_turn(self, namespace: str, name: str) -> Response:
         details = await self._pod_of(namespace, name)
         if details is None:
             return failure(HTTPStatus.NOT_FOUND, f"there is no pod {name} in namespace {namespace}")

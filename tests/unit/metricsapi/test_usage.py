@@ -1,5 +1,6 @@
 """The usage API: pods of a namespace with their usage, why one waits, and what would fit."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -225,6 +226,19 @@ async def test_a_whole_gpu_pod_of_another_namespace_has_no_name() -> None:
     assert found["nodes"][0]["cards"][0]["verdict"] == (
         "unschedulable until a pod of another namespace is gone, which has a whole GPU"
     )
+
+
+async def test_the_questions_of_one_namespace_leave_room_for_those_of_others() -> None:
+    many = [gpu_pod(f"p{number}", "busy", 20) for number in range(20)]
+    api = cluster(gpu_node("n", 14), gpu_pod("nb", "a", 20), *many)
+    asked = [ask(api, f"busy/gpupods/p{number}/explanation") for number in range(20)]
+    *found, other = await asyncio.gather(*asked, ask(api, "a/gpupods/nb/explanation"))
+    refused = [document["message"] for status, document in found if status == 429]
+    assert 0 < len(refused) < 20
+    assert refused[-1] == ("8 pods of namespace busy are being explained: ask for p19 again in a few seconds")
+    assert other[0] == 200
+    # They are forgotten once they have an answer.
+    assert (await ask(api, "busy/gpupods/none/explanation"))[0] == 404
 
 
 async def test_notes_say_what_could_not_be_read() -> None:
