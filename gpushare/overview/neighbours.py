@@ -36,9 +36,10 @@ def rules_of(pod: ClusterPod, nodes: Nodes, loads: Loads) -> Iterator[Rule]:
         yield _attracting(pod, affinity.attracting, nodes, placed)
     if repelled := _repelled(pod, nodes, placed):
         yield repelled
-    for each in pod.spec.topology_spread_constraints or ():
-        if each.when_unsatisfiable == "DoNotSchedule":
-            yield _spread(pod, each, nodes, placed)
+    hard = [c for c in pod.spec.topology_spread_constraints or () if c.when_unsatisfiable == "DoNotSchedule"]
+    # Nodes without the label of one constraint count for none.
+    counted = {name: each for name, each in nodes.items() if all(c.topology_key in each.labels for c in hard)}
+    yield from (_spread(pod, each, counted, placed) for each in hard)
 
 
 def _repelling(pod: ClusterPod, term: PodTerm, nodes: Nodes, loads: Loads) -> Rule:
@@ -51,8 +52,9 @@ def _repelling(pod: ClusterPod, term: PodTerm, nodes: Nodes, loads: Loads) -> Ru
 def _attracting(pod: ClusterPod, terms: tuple[PodTerm, ...], nodes: Nodes, loads: Loads) -> Rule:
     own = pod.metadata.namespace
     near = [each for each in loads if all(term.selects(own, each.namespace, each.labels) for term in terms)]
-    values = {term.topology_key: {_value(nodes, each, term.topology_key) for each in near} for term in terms}
-    alone = not near and all(term.selects(own, own, pod.labels) for term in terms)
+    keys = dict.fromkeys(term.topology_key for term in terms)
+    values = {key: {_value(nodes, each, key) for each in near} - {None} for key in keys}
+    alone = not any(values.values()) and all(term.selects(own, own, pod.labels) for term in terms)
     wanted = " and ".join(f"pods with {term.label_selector}" for term in terms)
     text = f"no {wanted} in its {', '.join(values)}, which its pod affinity requires"
 
@@ -82,17 +84,18 @@ def _repelled(pod: ClusterPod, nodes: Nodes, loads: Loads) -> Rule | None:
 
 
 def _spread(pod: ClusterPod, rule: SpreadConstraint, nodes: Nodes, loads: Loads) -> Rule:
-    key, selector = rule.topology_key, _selector(pod, rule)
+    key, selector = rule.topology_key, _like(pod, rule)
     domains = Counter(
         {value: 0 for each in nodes.values() if (value := _domain(pod, rule, each)) is not None}
     )
     for each in loads:
-        value = _domain(pod, rule, nodes[each.node])
+        node = nodes.get(each.node)
+        value = _domain(pod, rule, node) if node else None
         counts = each.namespace == pod.metadata.namespace and not each.terminating
-        if value is not None and counts and selector(each.labels):
+        if value is not None and counts and not selector.is_empty and selector.matches(each.labels):
             domains[value] += 1
     least = min(domains.values(), default=0) if len(domains) >= (rule.min_domains or 1) else 0
-    most = rule.max_skew + least - selector(pod.labels)
+    most = rule.max_skew + least - selector.matches(pod.labels)
     text = f"more pods like it than maxSkew={rule.max_skew} of its topology spread over {key} allows"
 
     def excludes(node: ClusterNode) -> bool:
@@ -106,15 +109,35 @@ def _domain(pod: ClusterPod, rule: SpreadConstraint, node: ClusterNode) -> str |
     """The part of the cluster that a node is in; None for a node that does not count."""
     if rule.node_affinity_policy == "Honor" and not pod.selects(node):
         return None
-    if rule.node_taints_policy == "Honor" and pod.untolerated(node):
+    if rule.node_taints_policy == "Honor" and (pod.untolerated(node) or pod.kept_off_by_cordon(node)):
         return None
     return node.labels.get(rule.topology_key)
 
 
-def _selector(pod: ClusterPod, rule: SpreadConstraint) -> Callable[[Mapping[str, str]], bool]:
+@dataclass(frozen=True, slots=True)
+class _Like:
+    """Which pods a constraint counts: those that ``chosen`` and ``same`` select, none without a selector.
+
+    kube-scheduler counts no pods with a selector without conditions, but it selects the pod itself.
+    """
+
+    chosen: LabelSelector | None
+    same: LabelSelector
+
+    @property
+    def is_empty(self) -> bool:
+        chosen = self.chosen
+        return chosen is not None and not (
+            chosen.match_labels or chosen.match_expressions or self.same.match_labels
+        )
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return self.chosen is not None and self.chosen.matches(labels) and self.same.matches(labels)
+
+
+def _like(pod: ClusterPod, rule: SpreadConstraint) -> _Like:
     keys = {key: pod.labels[key] for key in rule.match_label_keys or () if key in pod.labels}
-    chosen, same = rule.label_selector, LabelSelector(match_labels=keys)
-    return lambda labels: chosen is not None and chosen.matches(labels) and same.matches(labels)
+    return _Like(rule.label_selector, LabelSelector(match_labels=keys))
 
 
 def _value(nodes: Nodes, load: PodLoad, key: str) -> str | None:

@@ -257,6 +257,10 @@ class ClusterPod(WirePod):
             and not self.tolerates(taint)
         ]
 
+    def kept_off_by_cordon(self, node: ClusterNode) -> bool:
+        """Whether the node is cordoned, and it does not tolerate that."""
+        return node.spec.unschedulable and not self.tolerates(Taint(CORDONED, effect="NoSchedule"))
+
     def tolerates(self, taint: Taint) -> bool:
         """Whether it tolerates the taint."""
         return any(each.tolerates(taint) for each in self.spec.tolerations or ())

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from gpushare.overview.neighbours import Rule, rules_of
-from gpushare.overview.objects import CORDONED, ClusterNode, ClusterPod, Taint
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.overview.occupancy import NodeUse, conflict, host_ports
 from gpushare.overview.requests import (
     CPU,
@@ -82,7 +82,7 @@ class NodeChecks:
 
 
 def _labels(pod: ClusterPod, node: ClusterNode) -> Iterator[Obstacle]:
-    if node.spec.unschedulable and not pod.tolerates(Taint(CORDONED, effect="NoSchedule")):
+    if pod.kept_off_by_cordon(node):
         yield Obstacle(ObstacleKind.CORDONED, "", "the node is cordoned")
     for key, value in (pod.spec.node_selector or {}).items():
         if node.labels.get(key) != value:

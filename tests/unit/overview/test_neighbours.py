@@ -67,6 +67,24 @@ def test_a_domain_that_the_pod_does_not_tolerate_counts_unless_the_rule_says_oth
     assert excluded(spread(nodeTaintsPolicy="Honor"), nodes, pod("a")) == set()
 
 
+def test_a_cordoned_node_is_an_untolerated_one() -> None:
+    nodes = [node("a", zone="1"), node("b", zone="2")]
+    nodes[1].spec.unschedulable = True
+    assert excluded(spread(nodeTaintsPolicy="Honor"), nodes, pod("a")) == set()
+
+
+def test_a_node_counts_only_with_the_labels_of_all_constraints() -> None:
+    by_zone = {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": WEB}
+    by_host = {**by_zone, "topologyKey": "host"}
+    nodes = [node("a", zone="1", host="a"), node("b", host="b")]
+    assert excluded(pod(topologySpreadConstraints=[by_zone, by_host]), nodes, pod("a")) == {"b"}
+
+
+def test_a_selector_without_conditions_counts_no_pods() -> None:
+    assert excluded(spread(labelSelector={}), TWO, pod("a"), pod("a")) == set()
+    assert excluded(spread(labelSelector={}, matchLabelKeys=["app"]), TWO, pod("a")) == {"a"}
+
+
 def rule(kind: str, **more: Any) -> Json:
     term = {"topologyKey": "zone", "labelSelector": WEB, **more}
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -87,6 +105,11 @@ def rule(kind: str, **more: Any) -> Json:
 )
 def test_pod_affinity(affinity: Json, bound: ClusterPod, expected: set[str]) -> None:
     assert excluded(pod(affinity=affinity), TWO, bound) == expected
+
+
+def test_the_first_pod_of_a_domain_goes_anywhere_although_others_are_on_nodes_without_the_label() -> None:
+    nodes = [*TWO, node("c")]
+    assert excluded(pod(affinity=rule("podAffinity")), nodes, pod("c")) == {"c"}
 
 
 def test_the_anti_affinity_of_a_bound_pod_excludes_others_from_its_domain() -> None:
