@@ -87,18 +87,24 @@ def summed(loads: Iterable[Amounts]) -> dict[str, int]:
     return total
 
 
-def number(resource: str, amount: int) -> str:
-    """An amount without its resource: ``7.5``, ``20.1 GiB``, ``1``."""
+def number(resource: str, amount: int, *, is_need: bool = False) -> str:
+    """An amount without its resource: ``7.5``, ``20.1 GiB``, ``1``. A need is rounded up, others down."""
     if resource == CPU:
         return f"{amount / _MILLI:g}"
     if resource in (MEMORY, STORAGE) or resource.startswith(HUGE_PAGES):
-        text = f"{amount / _GIB:.1f} GiB" if amount >= _GIB else f"{amount // _MIB} MiB"
-        return text.replace(".0 ", " ")
+        if amount < _GIB:
+            return f"{_quotient(amount, _MIB, is_need=is_need)} MiB"
+        return f"{_quotient(10 * amount, _GIB, is_need=is_need) / 10:g} GiB"
     return str(amount)
 
 
-def spelled_out(resource: str, amount: int) -> str:
+def _quotient(amount: int, divisor: int, *, is_need: bool) -> int:
+    return -(-amount // divisor) if is_need else amount // divisor
+
+
+def spelled_out(resource: str, amount: int, *, is_need: bool = True) -> str:
     """An amount for people: ``7.5 CPUs``, ``20.1 GiB of memory``, ``1 of rdma/hca``."""
+    text = number(resource, amount, is_need=is_need)
     if resource == CPU:
-        return f"{number(CPU, amount)} CPU{'' if amount == _MILLI else 's'}"
-    return f"{number(resource, amount)} of {resource}"
+        return f"{text} CPU{'' if amount == _MILLI else 's'}"
+    return f"{text} of {resource}"

@@ -226,7 +226,7 @@ def _resource(obstacle: Obstacle, node: str, need: int) -> str:
     if hint := meant(resource, need):
         return f"remove {resource} from the pod ({hint})"
     if free >= _WORTH * need:
-        return f"request at most {spelled_out(resource, free)}: node {node} has them free"
+        return f"request at most {spelled_out(resource, free, is_need=False)}: node {node} has them free"
     asked = spelled_out(resource, need)
     if obstacle.total >= need:
         return f"free {spelled_out(resource, need - free)} on node {node}, or add a node with {asked} free"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gpushare.overview.objects import ClusterPodSpec
-from gpushare.overview.requests import amount_of, requests_of, spelled_out
+from gpushare.overview.requests import amount_of, number, requests_of, spelled_out
 
 Json = dict[str, Any]
 
@@ -65,3 +65,11 @@ def test_an_amount_that_is_no_quantity_counts_as_nothing() -> None:
 )
 def test_amounts_for_people(resource: str, amount: int, text: str) -> None:
     assert spelled_out(resource, amount) == text
+
+
+def test_a_need_is_rounded_up_and_what_is_free_down_so_that_advice_fits() -> None:
+    amount = 20 * 2**30 + 60 * 2**20  # 20.06 GiB
+    assert spelled_out("memory", amount) == "20.1 GiB of memory"
+    assert spelled_out("memory", amount, is_need=False) == "20 GiB of memory"
+    assert number("memory", amount) == "20 GiB"
+    assert spelled_out("memory", 1) == "1 MiB of memory"
