@@ -136,17 +136,24 @@ _ONE_FILE: Final = r"""#!/bin/sh
 # kubectl gpushare {version} for {os} {arch}, with Python and all libraries, which it unpacks once into
 # ${{XDG_CACHE_HOME:-~/.cache}}/gpushare. By the name kubectl-inspect-cgpu, it is that command.
 set -eu
-cache="${{XDG_CACHE_HOME:-$HOME/.cache}}/gpushare"
+fail() {{
+    echo "Error: $1" >&2
+    exit 1
+}}
+root="${{XDG_CACHE_HOME:-${{HOME:+$HOME/.cache}}}}"
+[ -n "$root" ] || fail "HOME is not set: set XDG_CACHE_HOME to a folder for the libraries of kubectl gpushare"
+cache="$root/gpushare"
 here="$cache/plugin-{digest}"
 if [ ! -d "$here" ]; then
-    umask 077
-    mkdir -p "$cache"
-    new=$(mktemp -d "$cache/new.XXXXXX")
+    new=$(umask 077 && mkdir -p "$cache" && mktemp -d "$cache/new.XXXXXX") ||
+        fail "$cache cannot be written: set XDG_CACHE_HOME to another folder"
     trap 'rm -rf "$new"' EXIT
-    tail -n +{first} -- "$0" | tar -xzf - -C "$new"
+    trap 'exit 1' HUP INT TERM
+    tail -n +{first} -- "$0" | (umask 077 && tar -xzf - -C "$new") ||
+        fail "$0 cannot be unpacked into $cache: free space there, or download the file again"
     # Another start may have been faster; both have the same files.
-    mv -T "$new" "$here" 2>/dev/null || [ -d "$here" ]
-    trap - EXIT
+    mv -T "$new" "$here" 2>/dev/null || [ -d "$here" ] || fail "$new cannot be renamed to $here"
+    trap - EXIT HUP INT TERM
     rm -rf "$new"
 fi
 program=$(basename -- "$0")
