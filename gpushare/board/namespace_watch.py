@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from gpushare.board.state import Lost, Origin
 from gpushare.errors import ApiError
 from gpushare.model.usage_documents import GpuPod
 from gpushare.overview.explain.answer import Answer
-from gpushare.overview.usage_api import explanation_of, fits_in, if_served, usage_of
+from gpushare.overview.usage_api import explanation_of, fits_in, usage_of
 
 _ROUND_S: Final = 5.0
 _EXPLAIN_S: Final = 30.0
@@ -85,7 +86,7 @@ class WatchedNamespace:
             self._answers = {}
         found = {key: answer for key, answer in self._answers.items() if key in asked}
         for question in asked.keys() - found.keys():
-            answer = await if_served(explanation_of(self._client, self._namespace, asked[question]))
-            if not isinstance(answer, ApiError):
-                found[question] = answer
+            # Without an answer, such as about a pod that is gone by now, the next round asks again.
+            with suppress(ApiError):
+                found[question] = await explanation_of(self._client, self._namespace, asked[question])
         self._answers = found
