@@ -37,12 +37,12 @@ class Expression(Struct):
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt" if len(values) == 1:
-                return _is_beyond(value, values[0], above=self.operator == "Gt")
+                return is_beyond(value, values[0], above=self.operator == "Gt")
             case _:
                 return False
 
 
-def _is_beyond(value: str | None, limit: str, *, above: bool) -> bool:
+def is_beyond(value: str | None, limit: str, *, above: bool) -> bool:
     """Whether an integer is above or below the limit; False if one of them is none."""
     try:
         number, bound = int(value or ""), int(limit)

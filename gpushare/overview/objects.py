@@ -20,7 +20,7 @@ from gpushare.contract import ANN_CORDONED_CARDS, ANN_DEVICE_LIST
 from gpushare.errors import InvalidRequest
 from gpushare.model.cards import parse_indices
 from gpushare.model.quantity import parse_quantity
-from gpushare.overview.affinity import Affinity
+from gpushare.overview.affinity import Affinity, is_beyond
 from gpushare.overview.pod_spec import (
     ClusterContainer,
     PodTotals,
@@ -45,7 +45,10 @@ class Taint(Struct):
 
 
 class PodToleration(Struct):
-    """A toleration of a pod. Without a key it tolerates every taint, without an effect all effects."""
+    """A toleration of a pod. Without a key it tolerates every taint, without an effect all effects.
+
+    The operators ``Gt`` and ``Lt`` of Kubernetes 1.35 compare whole numbers.
+    """
 
     key: str = ""
     operator: str = "Equal"
@@ -56,7 +59,13 @@ class PodToleration(Struct):
         """Whether it tolerates the taint."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
-        return self.operator == "Exists" or (bool(self.key) and self.value == taint.value)
+        match self.operator:
+            case "Exists":
+                return True
+            case "Gt" | "Lt":
+                return bool(self.key) and is_beyond(taint.value, self.value, above=self.operator == "Gt")
+            case _:
+                return bool(self.key) and self.value == taint.value
 
 
 class _Annotations(NodeAnnotations, rename={"cordoned": ANN_CORDONED_CARDS, "device_list": ANN_DEVICE_LIST}):

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.errors import ApiError
 from gpushare.overview.lists import decoded, if_allowed, listed
+from gpushare.overview.pod_events import PodEvent
 
 _EVENTS: Final = "/api/v1/events"
 _FAILED: Final = "reason=FailedCreate"
@@ -23,11 +24,10 @@ class _Involved(Struct):
     name: str = ""
 
 
-class FailedCreate(Struct, rename="camel"):
+class FailedCreate(PodEvent, rename="camel"):
     """An event of a controller that could not create a pod."""
 
     involved_object: _Involved = field(default_factory=_Involved)
-    message: str = ""
 
 
 async def uncreated(client: KubeClient, name: str, namespace: str | None) -> str:
@@ -45,9 +45,11 @@ def reason_of(events: Iterable[FailedCreate], name: str) -> str:
     found = [each for each in events if _concerns(each.involved_object.name, name)]
     if not found:
         return ""
-    made = found[-1].involved_object
-    return f"{made.kind} {made.name} cannot create pods: {found[-1].message}"
+    last = max(found, key=lambda each: each.seen_at)
+    return f"{last.involved_object.kind} {last.involved_object.name} cannot create pods: {last.message}"
 
 
 def _concerns(controller: str, name: str) -> bool:
-    return name == controller or controller.startswith(f"{name}-") or name.startswith(f"{controller}-")
+    """Names that Kubernetes makes have one part more than those of their owners, without a hyphen."""
+    longer, _, part = max(controller, name, key=len).rpartition("-")
+    return controller == name or (bool(part) and longer == min(controller, name, key=len))

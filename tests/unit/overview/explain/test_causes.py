@@ -12,7 +12,7 @@ from gpushare.contract import RESOURCE_COUNT, RESOURCE_MEM
 from gpushare.model.modes import CGPU_PODS
 from gpushare.overview.explain.answer import Answer, PodFacts, PodState, answer
 from gpushare.overview.ledger_inputs import node_of
-from gpushare.overview.objects import ClusterNode, ClusterPod
+from gpushare.overview.objects import ClusterNode, ClusterPod, PodToleration, Taint
 from gpushare.overview.occupancy import load_of
 from gpushare.overview.storage import Claim, Storage, StorageClass, Volume
 from gpushare.overview.surroundings import Gang, surroundings_of
@@ -444,3 +444,10 @@ def test_an_amount_with_a_suffix_has_one_remedy_which_is_not_absurd() -> None:
     assert found.state is PodState.MALFORMED
     assert found.summary == "aliyun.com/gpu-mem counts GiB by default: write 4, not 4Gi"
     assert [each.units for each in found.remedies] == [None]
+
+
+@pytest.mark.parametrize(("operator", "tolerated"), [("Gt", True), ("Lt", False)])
+def test_a_toleration_of_numbers_compares_them(operator: str, *, tolerated: bool) -> None:
+    toleration = PodToleration("sla", operator, "900")
+    assert toleration.tolerates(Taint("sla", "950", "NoSchedule")) is tolerated
+    assert not toleration.tolerates(Taint("sla", "high", "NoSchedule"))
