@@ -75,6 +75,18 @@ async def test_a_confirmed_change_is_made_and_shown_as_a_diff(terminal: Terminal
     assert terminal.reported == [f"warning: {again}"]
 
 
+async def test_two_containers_are_changed_by_one_patch(terminal: Terminal) -> None:
+    spec = {"containers": [container(4), container(2, "other")]}
+    await terminal.bed.api.patch(WEB, {"spec": {"template": {"spec": spec}}})
+    before = (await terminal.bed.api.get(WEB))["metadata"]["generation"]
+    assert await terminal.apply(replace(CHANGE, resizes=(*CHANGE.resizes, Resize("other", 2, 3))))
+    found = await terminal.bed.api.get(WEB)
+    assert [
+        each["resources"]["limits"][RESOURCE_MEM] for each in found["spec"]["template"]["spec"]["containers"]
+    ] == ["7", "3"]
+    assert found["metadata"]["generation"] == before + 1
+
+
 async def test_without_consent_nothing_changes(terminal: Terminal) -> None:
     terminal.answer = False
     assert not await terminal.apply(CHANGE)
