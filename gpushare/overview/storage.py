@@ -23,6 +23,7 @@ _VOLUMES: Final = "/api/v1/persistentvolumes"
 _CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 _SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+"""The provisioner of a class whose volumes an administrator makes."""
 TOPOLOGY: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _OLD_TOPOLOGY: Final = {
     "failure-domain.beta.kubernetes.io/zone": TOPOLOGY[0],

@@ -26,7 +26,7 @@ def summary(found: GpuFitList) -> str:
     asked = f"{counted(found.units, 'unit')} {_gpus(found.gpus)}"
     largest = f"The largest free block is {counted(found.largest_free_units, 'unit')} {_gpus(found.gpus)}."
     if not found.largest_free_units:
-        largest = f"No GPU has a free unit {_gpus(found.gpus)}."
+        largest = f"No node has a free unit {_gpus(found.gpus)}."
     if not found.fitting_pods:
         return f"No pod with {asked} fits now. {largest}\n"
     fit = "fits" if found.fitting_pods == 1 else "fit"

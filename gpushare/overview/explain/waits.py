@@ -7,7 +7,7 @@ from typing import Final
 
 from gpushare.overview.explain.advice import Advice
 from gpushare.overview.objects import ClusterPod
-from gpushare.overview.storage import Claim, Storage
+from gpushare.overview.storage import NO_PROVISIONER, Claim, Storage, StorageClass
 from gpushare.overview.surroundings import Gang, Surroundings
 
 _KUEUE: Final = "kueue.x-k8s.io/"
@@ -103,13 +103,16 @@ def _unusable(name: str, claim: Claim, storage: Storage) -> Wait | None:
     kind = storage.classes.get(claim.spec.storage_class_name or "")
     if kind and kind.waits_for_pod and not claim.spec.volume_name:
         return None
-    return _unbound(name, claim, known=kind is not None)
+    return _unbound(name, claim, kind)
 
 
-def _unbound(name: str, claim: Claim, *, known: bool) -> Wait:
+def _unbound(name: str, claim: Claim, kind: StorageClass | None) -> Wait:
     described = f"kubectl describe pvc -n {claim.metadata.namespace} {name}"
     wanted = claim.spec.storage_class_name
-    if wanted and not known:
+    if kind and kind.provisioner == NO_PROVISIONER:
+        text = f"its claim {name} has no volume, and its StorageClass {wanted} makes none"
+        return Wait(text, (Advice("claim", f"create a PersistentVolume of class {wanted}", described),))
+    if wanted and kind is None:
         text = f"its claim {name} has no volume: there is no StorageClass {wanted}"
         step = f"create the StorageClass {wanted}, or the claim {name} with another one"
         return Wait(text, (Advice("claim", step, "kubectl get storageclass"),))

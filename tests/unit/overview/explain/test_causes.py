@@ -306,6 +306,13 @@ def test_units_that_are_free_only_where_the_pod_may_not_go() -> None:
         ),
         (
             {
+                "claims": {"data": {"spec": {"storageClassName": "local"}}},
+                "classes": {"local": {"provisioner": "kubernetes.io/no-provisioner"}},
+            },
+            "its claim data has no volume, and its StorageClass local makes none",
+        ),
+        (
+            {
                 "claims": {"data": {"status": {"phase": "Bound"}, "spec": {"volumeName": "v"}}},
                 "volumes": {
                     "v": {
