@@ -12,12 +12,13 @@ from typing import Final
 from gpushare.contract import AGENT_NAME, EXTENDER_NAME, RESOURCE_MEM, SYSTEM_NAMESPACE
 from gpushare.overview.objects import ClusterNode
 from gpushare.overview.system_pods import Lease, SystemPod
+from gpushare.overview.words import counted, listed
 from gpushare.runtime.times import seconds_of
 
 DOCTOR: Final = "kubectl gpushare doctor"
 _LATE: Final = 2
 """A holder renews several times in the duration of its Lease; clocks may differ by as much again."""
-_NAMED: Final = 5
+_MOST_PROBLEMS: Final = 5
 _ALONE: Final = "--allow-without-lease"
 
 
@@ -93,10 +94,10 @@ def _extender(plane: ControlPlane, now: float) -> Iterator[Statement]:
         text = f"No extender runs in {SYSTEM_NAMESPACE}: nothing places pods by the free memory of each GPU."
         yield Statement(Level.FAILED, text, DOCTOR)
     elif found and len(waiting) == len(found):
-        text = f"No extender is ready, so no pod gets a GPU: {named(waiting)}."
+        text = f"No extender is ready, so no pod gets a GPU: {listed(waiting)}."
         yield Statement(Level.FAILED, text, DOCTOR)
     elif waiting:
-        text = f"{len(waiting)} of {len(found)} extenders {_is(waiting)} not ready: {named(waiting)}."
+        text = f"{len(waiting)} of {len(found)} extenders {_is(waiting)} not ready: {listed(waiting)}."
         yield Statement(Level.WARNING, text, DOCTOR)
     if plane.unread:
         why = f"this account may not get its Lease in {SYSTEM_NAMESPACE}"
@@ -131,7 +132,7 @@ def _agents(plane: ControlPlane, nodes: Sequence[ClusterNode]) -> Iterator[State
     shared = [node for node in nodes if node.capacity(RESOURCE_MEM)]
     missing = sorted(node.name for node in shared if node.ready and node.name not in ready)
     if missing:
-        where = f"{counted(len(missing), 'node')}, which start no pods with a GPU: {named(missing)}"
+        where = f"{counted(len(missing), 'node')}, which start no pods with a GPU: {listed(missing)}"
         text = f"The node agent is not ready on {where}."
         yield Statement(Level.FAILED, text, f"{DOCTOR} --node {missing[0]}")
 
@@ -142,7 +143,7 @@ def _exporters(faults: Faults) -> Iterator[Statement]:
         yield Statement(Level.WARNING, text, DOCTOR, faults.reported)
     elif faults.silent:
         text = (
-            f"The exporter does not answer on {counted(len(faults.silent), 'node')}: {named(faults.silent)}."
+            f"The exporter does not answer on {counted(len(faults.silent), 'node')}: {listed(faults.silent)}."
         )
         command = f"{DOCTOR} --node {faults.silent[0]}"
         yield Statement(Level.WARNING, text, command, faults.reported)
@@ -165,26 +166,26 @@ def _fine(plane: ControlPlane | None, faults: Faults) -> Iterator[Statement]:
 
 def _of_gpus(faults: Faults) -> Iterator[Statement]:
     if names := faults.over_committed:
-        text = f"{counted(len(names), 'GPU')} {_is(names)} over-committed: {named(names)}."
+        text = f"{counted(len(names), 'GPU')} {_is(names)} over-committed: {listed(names)}."
         yield Statement(Level.FAILED, text, _about(names))
     if names := faults.unhealthy:
-        text = f"{counted(len(names), 'GPU')} {_is(names)} unhealthy: {named(names)}."
+        text = f"{counted(len(names), 'GPU')} {_is(names)} unhealthy: {listed(names)}."
         yield Statement(Level.FAILED, text, _about(names))
     if names := faults.unready:
-        text = f"{counted(len(names), 'node')} {_is(names)} not ready: {named(names)}."
+        text = f"{counted(len(names), 'node')} {_is(names)} not ready: {listed(names)}."
         yield Statement(Level.FAILED, text, f"kubectl describe node {names[0]}")
     if names := faults.unplaced:
         text = (
             f"The GPU of {counted(len(names), 'pod')} is not known, so all GPUs of the node count as taken: "
         )
-        yield Statement(Level.WARNING, f"{text}{named(names)}.", DOCTOR)
+        yield Statement(Level.WARNING, f"{text}{listed(names)}.", DOCTOR)
     yield from _summed(faults.unreadable)
     yield from (Statement(Level.UNKNOWN, sentence(text), DOCTOR) for text in faults.notes)
 
 
 def _summed(texts: Sequence[str]) -> Iterator[Statement]:
     """A sentence each, or one for many."""
-    if len(texts) > _NAMED:
+    if len(texts) > _MOST_PROBLEMS:
         yield Statement(Level.WARNING, f"{len(texts):,} problems with nodes and pods.", DOCTOR, tuple(texts))
     else:
         yield from (Statement(Level.WARNING, sentence(text), DOCTOR) for text in texts)
@@ -202,15 +203,3 @@ def _is(names: Sequence[str]) -> str:
 def sentence(text: str) -> str:
     """With a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def named(names: Iterable[str]) -> str:
-    """A few names, and the number of the others."""
-    found = list(names)
-    more = len(found) - _NAMED
-    return ", ".join(found[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

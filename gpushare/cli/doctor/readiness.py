@@ -8,10 +8,10 @@ from msgspec import Struct, field
 from gpushare.cli.doctor.installation import is_sharing
 from gpushare.cli.doctor.verdict import Check, CheckVerdict, failed, ok
 from gpushare.cli.lib.flag_types import Allowance
-from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import AGENT_NAME, RESOURCE_MEM, SYSTEM_NAMESPACE
 from gpushare.overview.objects import ClusterNode
 from gpushare.overview.system_pods import SystemPod
+from gpushare.overview.words import counted, listed
 
 _AGENTS = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} -o wide"
 

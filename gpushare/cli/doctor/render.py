@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from gpushare.cli.doctor.verdict import CheckFinding, Status
-from gpushare.cli.lib.words import counted
 from gpushare.overview.documents import document
+from gpushare.overview.words import counted
 
 _MARKS: Final = {
     Status.OK: "ok",

@@ -5,9 +5,9 @@ from typing import Any, Final
 import msgspec
 
 from gpushare.cli.lib.text_table import ABSENT, TextTable
-from gpushare.cli.lib.words import counted
 from gpushare.model.usage_documents import GpuFit, GpuFitList
 from gpushare.overview.documents import document
+from gpushare.overview.words import counted
 
 _HEADERS: Final = ("GPU", "MEMORY", "MODE", "NODES", "OPEN", "LARGEST FREE", "PODS", "POOL", "TAINTS")
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.wire import WireNode
-from gpushare.cli.lib.words import counted, listed
 from gpushare.errors import ConfigError, SourceError
 from gpushare.model.objects import Pod
 from gpushare.model.usage_documents import GpuPod
@@ -19,6 +18,7 @@ from gpushare.overview.limits import NO_SERIES, ContainerLimit, container_limits
 from gpushare.overview.selected_pods import pods_named, running_pods
 from gpushare.overview.usage import UsageFilter
 from gpushare.overview.usage_api import series_of, usage_of, with_rights_of_namespace
+from gpushare.overview.words import counted, listed
 
 Reasons = Mapping[str, str]
 """Why pods have no limits, by their full names."""

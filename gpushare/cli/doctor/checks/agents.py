@@ -6,7 +6,6 @@ from typing import Final
 
 from gpushare.cli.doctor.installation import Installation, Unread, required
 from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, unknown, unread, warning
-from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import (
     AGENT_NAME,
     ANN_DEVICE_LIST,
@@ -29,6 +28,7 @@ from gpushare.monitoring.catalogue import (
     Metric,
 )
 from gpushare.overview.objects import ClusterNode
+from gpushare.overview.words import counted, listed
 
 _DRIVER_LABELS: Final = ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.major")
 """Labels of GPU Feature Discovery, new and old."""

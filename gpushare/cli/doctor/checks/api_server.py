@@ -9,7 +9,6 @@ from gpushare.cli.doctor.checks.extender import without_lease
 from gpushare.cli.doctor.installation import Installation, Unread, required
 from gpushare.cli.doctor.rights import LEASE_RIGHTS
 from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, unknown, unread, warning
-from gpushare.cli.lib.words import listed
 from gpushare.contract import (
     AGENT_NAME,
     EXPORTER_NAME,
@@ -21,6 +20,7 @@ from gpushare.contract import (
 )
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion, parse_version
+from gpushare.overview.words import listed
 
 _POLICIES: Final = ("gpushare-agents", "gpushare-allocations", "gpushare-secrets")
 _FIRST_WITH_POLICIES: Final = KubernetesVersion(1, 30)

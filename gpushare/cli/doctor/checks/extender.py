@@ -5,7 +5,6 @@ from typing import Final
 
 from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
 from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, unread, warning
-from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.monitoring.catalogue import (
     EXTENDER_CERTIFICATE_EXPIRY,
@@ -14,6 +13,7 @@ from gpushare.monitoring.catalogue import (
     EXTENDER_SYNCED,
 )
 from gpushare.overview.system_pods import SystemPod
+from gpushare.overview.words import counted, listed
 from gpushare.runtime.times import seconds_of
 
 _DAY_S: Final = 86_400

@@ -10,7 +10,6 @@ from gpushare.cli.doctor.installation import (
     required,
 )
 from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, warning
-from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import (
     ANN_CORDONED_CARDS,
     RESOURCE_WHOLE_GPU,
@@ -21,6 +20,7 @@ from gpushare.model.cards import unhealthy_map
 from gpushare.model.modes import mode_of
 from gpushare.overview.ledger_inputs import unhealthy_by_node, unreadable_by_node
 from gpushare.overview.objects import ClusterNode
+from gpushare.overview.words import counted, listed
 from gpushare.scheduling.book import Book, reserved_shares
 
 

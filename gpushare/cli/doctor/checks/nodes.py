@@ -7,7 +7,6 @@ from gpushare.cli.doctor.installation import (
     required,
 )
 from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, warning
-from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import (
     AGENT_NAME,
     ANN_CARDS,
@@ -21,6 +20,7 @@ from gpushare.contract import (
 from gpushare.model.cards import parse_cards
 from gpushare.model.demand import Malformed
 from gpushare.overview.objects import ClusterNode
+from gpushare.overview.words import counted, listed
 
 _AGENT_PODS = f"kubectl get pods -n {SYSTEM_NAMESPACE} -l component={AGENT_NAME} -o wide"
 _NODE_SELECTORS = (

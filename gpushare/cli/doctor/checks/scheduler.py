@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
 from gpushare.cli.doctor.verdict import CheckVerdict, Status, check, failed, ok, unknown, unread, warning
-from gpushare.cli.lib.words import counted, listed
 from gpushare.contract import (
     EXTENDER_NAME,
     EXTENDER_NODE_PORT,
@@ -19,6 +18,7 @@ from gpushare.kubescheduler.config import DEFAULT_URL
 from gpushare.kubescheduler.static_pod import CONFIG_FLAG, FOLDER, POLICY_FLAG, PROGRAM
 from gpushare.monitoring.catalogue import EXTENDER_REQUESTS
 from gpushare.overview.system_pods import Container, SystemPod
+from gpushare.overview.words import counted, listed
 
 _FLAGS: Final = tuple(flag.removeprefix("--") for flag in (CONFIG_FLAG, POLICY_FLAG))
 _BEST_FIRST: Final = (Status.OK, Status.WARNING, Status.UNKNOWN, Status.FAILED)
