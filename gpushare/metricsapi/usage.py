@@ -185,16 +185,13 @@ class UsageService:
             async with asyncio.timeout(_PATIENCE_S):
                 return await self._explanations.get((target.namespace, target.name))
         except TimeoutError:
-            return failure(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                f"too many pods are being explained; ask for {target.name} again in a minute",
-            )
+            return _busy("too many pods", f"ask for {target.name} again in a minute")
 
     async def _explained(self, which: tuple[str, str]) -> Response:
         namespace, name = which
         if self._waiting[namespace] >= _MOST_WAITING:
-            text = f"{_MOST_WAITING} pods of namespace {namespace} are being explained"
-            return failure(HTTPStatus.TOO_MANY_REQUESTS, f"{text}: ask for {name} again in a few seconds")
+            which_pods = f"{_MOST_WAITING} pods of namespace {namespace}"
+            return _busy(which_pods, f"ask for {name} again in a few seconds")
         self._waiting[namespace] += 1
         try:
             return await self._explained_in_turn(namespace, name)
@@ -275,6 +272,10 @@ def _no_pod(target: UsageRequest, *, exists: bool) -> Response:
     else:
         text = f"there is no pod {target.name} {where}"
     return failure(HTTPStatus.NOT_FOUND, text)
+
+
+def _busy(pods: str, way_out: str) -> Response:
+    return failure(HTTPStatus.TOO_MANY_REQUESTS, f"{pods} are being explained: {way_out}")
 
 
 def _is_set(parameters: Parameters, key: str) -> bool:

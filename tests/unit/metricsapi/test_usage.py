@@ -241,6 +241,18 @@ async def test_the_questions_of_one_namespace_leave_room_for_those_of_others() -
     assert (await ask(api, "busy/gpupods/none/explanation"))[0] == 404
 
 
+async def test_a_late_explanation_is_not_the_answer_of_a_cluster_without_the_api(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpushare.metricsapi.usage._PATIENCE_S", 0.0)
+    status, found = await ask(cluster(gpu_node("n", 14), gpu_pod("nb", "a", 20)), "a/gpupods/nb/explanation")
+    # `explain` takes 503 for such a cluster, and sends the user to an administrator.
+    assert (status, found["message"]) == (
+        429,
+        "too many pods are being explained: ask for nb again in a minute",
+    )
+
+
 async def test_notes_say_what_could_not_be_read() -> None:
     api = cluster(gpu_node("n", 14), gpu_pod("nb", "a", 20))
     api.notes = ("ConfigMap x has no key gpus",)
