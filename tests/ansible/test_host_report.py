@@ -27,6 +27,7 @@ from ansible_collections.gpushare.nodes.plugins.modules.host_report import gathe
 from gpushare.contract import ISOLATION_LIBRARIES, ISOLATION_STATE
 from gpushare.model.cdi import CdiSpec, parse_spec
 from tests.ansible.reports import report
+from tests.support.builders.cdi_files import OF_PLUGIN, OF_TOOLKIT
 from tools.role_docs import ROLES
 
 PCI_IDS = """\
@@ -594,44 +595,16 @@ def test_similar_text_is_not_nvidias_runtime(root: Path, path: str, text: str) -
     assert not any(host_runtimes.nvidia_in_files(write(root, {path: text})).values())
 
 
-GENERATED = """\
----
-cdiVersion: 0.5.0
-containerEdits:
-  env:
-  - NVIDIA_VISIBLE_DEVICES=void
-  hooks:
-  - hookName: createContainer
-    path: /usr/bin/nvidia-cdi-hook
-devices:
-- containerEdits:
-    deviceNodes:
-    - path: /dev/nvidia0
-  name: "0"
-- containerEdits:
-    deviceNodes:
-    - path: /dev/nvidia0
-  name: GPU-a
-kind: nvidia.com/gpu
-"""
-BY_PLUGIN = {
-    "cdiVersion": "0.5.0",
-    "kind": "k8s.device-plugin.nvidia.com/gpu",
-    "devices": [{"name": "GPU-a", "containerEdits": {}}],
-    "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"]},
-}
-
-
 def test_cdi_specifications_are_reported_as_the_agent_reads_them(root: Path) -> None:
     files = {
-        "etc/cdi/nvidia.yaml": GENERATED,
+        "etc/cdi/nvidia.yaml": OF_TOOLKIT,
         "etc/cdi/broken.json": "{",
         "etc/cdi/empty.yaml": "",
-        "etc/cdi/notes.txt": GENERATED,
-        "var/run/cdi/plugin.json": json.dumps(BY_PLUGIN),
+        "etc/cdi/notes.txt": OF_TOOLKIT,
+        "var/run/cdi/plugin.json": OF_PLUGIN,
     }
     found = host_cdi.specifications(write(root, files))
-    texts = [("/etc/cdi/nvidia.yaml", 0, GENERATED), ("/var/run/cdi/plugin.json", 1, json.dumps(BY_PLUGIN))]
+    texts = [("/etc/cdi/nvidia.yaml", 0, OF_TOOLKIT), ("/var/run/cdi/plugin.json", 1, OF_PLUGIN)]
     assert [CdiSpec(**{**each, "names": frozenset(each["names"])}) for each in found] == [
         parse_spec(*each) for each in texts
     ]

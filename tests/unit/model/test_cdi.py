@@ -1,8 +1,4 @@
-"""CDI specifications as the library of CDI reads them, and what NVIDIA's tools write.
-
-The files are those of nvidia-ctk 1.20.1 (``cdi generate``) and of NVIDIA's device plugin
-(``internal/cdi/cdi.go``, commit 041d4d42), shortened; both read on 2026-11-28.
-"""
+"""CDI specifications as the library of CDI reads them, and what NVIDIA's tools write."""
 
 import json
 
@@ -10,42 +6,7 @@ import pytest
 
 from gpushare.errors import InvalidRequest
 from gpushare.model.cdi import CdiSpec, clashes, devices_of, parse_spec
-
-OF_TOOLKIT = """\
----
-cdiVersion: 0.5.0
-containerEdits:
-  deviceNodes:
-  - path: /dev/nvidiactl
-  env:
-  - NVIDIA_VISIBLE_DEVICES=void
-  hooks:
-  - args: [nvidia-cdi-hook, update-ldcache, --folder, /usr/lib/x86_64-linux-gnu]
-    hookName: createContainer
-    path: /usr/bin/nvidia-cdi-hook
-devices:
-- containerEdits:
-    deviceNodes:
-    - path: /dev/nvidia0
-  name: "0"
-- containerEdits:
-    deviceNodes:
-    - path: /dev/nvidia0
-  name: GPU-a
-- containerEdits:
-    deviceNodes:
-    - path: /dev/nvidia0
-  name: all
-kind: nvidia.com/gpu
-"""
-OF_PLUGIN = json.dumps(
-    {
-        "cdiVersion": "0.5.0",
-        "kind": "k8s.device-plugin.nvidia.com/gpu",
-        "devices": [{"name": "GPU-a", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia0"}]}}],
-        "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"]},
-    }
-)
+from tests.support.builders.cdi_files import OF_PLUGIN, OF_TOOLKIT
 
 
 def of_file(path: str, *names: str, priority: int = 0) -> CdiSpec:
