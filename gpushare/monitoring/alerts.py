@@ -57,7 +57,7 @@ _EXTENDER_MISSING: Final = (
 
 _EXPIRES: Final = (
     "Certificate {{ $labels.certificate }} between kube-scheduler and the extender expires in "
-    "{{ $value | humanizeDuration }}: then pods that request GPU memory stay pending."
+    "{{ $value | humanizeDuration }}. Pods that request GPU memory stay pending after that. Renew it."
 )
 _DAY_S: Final = 86_400
 
@@ -77,14 +77,14 @@ ALERTS: Final = (
         "GpuShareExtenderDown",
         "critical",
         _EXTENDER_MISSING,
-        "No extender responds: pods that request GPU memory stay pending.",
+        "No extender responds. Pods that request GPU memory stay pending.",
         "5m",
     ),
     Alert(
         "GpuShareNoBinder",
         "critical",
         f"sum by (cluster) ({names.EXTENDER_LEADS}) == 0",
-        "No extender replica is the leader: pods that request GPU memory stay pending.",
+        "No extender replica is the leader. Pods that request GPU memory stay pending.",
         "2m",
     ),
     Alert(
@@ -120,23 +120,24 @@ ALERTS: Final = (
         "GpuShareMetricsCertificateExpires",
         "warning",
         f"min by (cluster) ({names.API_CERTIFICATE_EXPIRY}) - time() < {30 * _DAY_S}",
-        "The certificate of the metrics API expires in {{ $value | humanizeDuration }}: then HPAs get no GPU "
-        "metrics.",
+        "The certificate of the metrics API expires in {{ $value | humanizeDuration }}. HPAs get no GPU "
+        "metrics after that. Renew it.",
         "1h",
     ),
     Alert(
         "GpuShareWebhookCertificateExpires",
         "warning",
         f"min by (cluster) ({names.NAMING_CERTIFICATE_EXPIRY}) - time() < {30 * _DAY_S}",
-        "The certificate of the webhook that names the scheduler expires in {{ $value | humanizeDuration }}: "
-        "then the default scheduler places new pods that name no scheduler.",
+        "The certificate of the webhook that names the scheduler expires in {{ $value | humanizeDuration }}. "
+        "The default scheduler places new pods that name no scheduler after that. Renew it.",
         "1h",
     ),
     Alert(
         "GpuShareBoardCertificateExpires",
         "warning",
         f"min by (cluster) ({names.BOARD_CERTIFICATE_EXPIRY}) - time() < {30 * _DAY_S}",
-        "The certificate of the board expires in {{ $value | humanizeDuration }}: then browsers warn of it.",
+        "The certificate of the board expires in {{ $value | humanizeDuration }}. Browsers warn about the "
+        "board after that. Renew it.",
         "1h",
     ),
     Alert(
@@ -150,7 +151,7 @@ ALERTS: Final = (
         "GpuShareOvercommitted",
         "critical",
         f"max by (cluster) (max_over_time({names.CARDS_OVERCOMMITTED}[1h])) > 0",
-        "{{ $value }} GPUs were over-committed within the last hour: more units reserved than they have.",
+        "{{ $value }} GPUs were over-committed within the last hour: more units are reserved than they have.",
     ),
     Alert(
         "GpuShareLedgerDrift",
@@ -165,14 +166,14 @@ ALERTS: Final = (
         "critical",
         f"{names.PLUGIN_UNHEALTHY} > 0",
         f"The agent of node {_AGENT} reports an unhealthy GPU, {{{{ $labels.uuid }}}}, by the rule "
-        "{{ $labels.rule }}: no pods are placed on it.",
+        "{{ $labels.rule }}. No new pods are placed on it.",
         "1m",
     ),
     Alert(
         "GpuShareDriverDown",
         "critical",
         f"{names.PLUGIN_NVML_UP} == 0",
-        f"The NVIDIA driver does not respond to the agent of node {_AGENT}: no new GPU pods start there.",
+        f"The NVIDIA driver does not respond to the agent of node {_AGENT}. No new GPU pods start there.",
         "2m",
     ),
     Alert(
@@ -186,7 +187,7 @@ ALERTS: Final = (
         "critical",
         f"{names.PLUGIN_REGISTERED} == 0",
         f"The kubelet of node {_AGENT} does not watch the devices {{{{ $labels.resource }}}} of the node "
-        "agent: no new GPU pods start there.",
+        "agent. No new GPU pods start there.",
         "5m",
     ),
     Alert(
@@ -200,8 +201,8 @@ ALERTS: Final = (
         "GpuShareClosedNodeInUse",
         "warning",
         f"max by (cluster, node) ({names.CLOSED_NODE_PODS}) > 0",
-        "Node {{ $labels.node }} takes no new GPU pods, and {{ $value }} pods still use units of its GPUs: "
-        "another device plugin must not allocate these GPUs before they are gone.",
+        "Node {{ $labels.node }} takes no new GPU pods, but {{ $value }} pods still use units of its GPUs. "
+        "Do not let another device plugin allocate these GPUs before the pods are gone.",
         "15m",
     ),
     Alert(
@@ -210,7 +211,7 @@ ALERTS: Final = (
         "sum by (cluster, node, instance, result) (\n"
         f'  increase({names.PLUGIN_ALLOCATIONS}{{result!="ok"}}[10m])\n) >= 5',
         f"The agent of node {_AGENT} rejected {{{{ $value | humanize }}}} containers within ten minutes "
-        "({{ $labels.result }}); each rejection fails a pod.",
+        "({{ $labels.result }}). Each rejection fails a pod.",
     ),
     Alert(
         "GpuShareTargetDown",
@@ -223,7 +224,7 @@ ALERTS: Final = (
         "GpuShareSourceDown",
         "warning",
         f"{names.SOURCE_UP} == 0",
-        f"Source {{{{ $labels.source }}}} of the exporter of node {_AGENT} does not respond: its series are "
+        f"Source {{{{ $labels.source }}}} of the exporter of node {_AGENT} does not respond. Its series are "
         "missing.",
         "10m",
     ),
@@ -264,8 +265,8 @@ ALERTS: Final = (
         "GpuSharePacingStale",
         "warning",
         f"{names.PLUGIN_SAMPLE_AGE} > 60",
-        f"The agent of node {_AGENT} has not sampled utilization for {{{{ $value | humanizeDuration }}}}: "
-        "compute shares are enforced with outdated prices of launches.",
+        f"The agent of node {_AGENT} has not sampled utilization for {{{{ $value | humanizeDuration }}}}. "
+        "It enforces compute shares with outdated prices of launches.",
         "5m",
     ),
     Alert(
@@ -279,8 +280,8 @@ ALERTS: Final = (
         "GpuShareMpsDown",
         "critical",
         f"{names.MPS_UP} == 0",
-        f"The MPS control daemon of GPU {{{{ $labels.uuid }}}} of node {_AGENT} does not respond: CUDA "
-        "programs there may have failed, and new ones cannot start.",
+        f"The MPS control daemon of GPU {{{{ $labels.uuid }}}} of node {_AGENT} does not respond. CUDA "
+        "programs there may have failed, and new programs cannot start.",
         "1m",
     ),
     Alert(
@@ -301,7 +302,7 @@ ALERTS: Final = (
         "warning",
         f"min by (cluster) ({names.PENDING_MIN}) > {rules.CLUSTER_LARGEST_FREE}\n"
         f"and min by (cluster) ({names.PENDING_MIN}) <= {rules.CLUSTER_FREE}",
-        "A pod waits for {{ $value }} units on one GPU: that many are free in total, but on no single GPU.",
+        "A pod waits for {{ $value }} units on one GPU. So many units are free in total, but not on one GPU.",
         "15m",
     ),
 )
