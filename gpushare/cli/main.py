@@ -29,7 +29,7 @@ TOOLS: Final = {
     ),
     "report": Lazy("gpushare.cli.report.command:report", "Report GPU-hours and GiB-hours of workloads."),
     "migrate": Lazy(
-        "gpushare.cli.migrate.command:migrate", "Report and convert what HAMi or the Aliyun pair has."
+        "gpushare.cli.migrate.command:migrate", "Report what HAMi or the Aliyun pair uses, and convert it."
     ),
     "scheduler-config": Lazy(
         "gpushare.cli.scheduler_config:command", "Print the configuration of kube-scheduler."

@@ -174,4 +174,4 @@ def _reason(host: NodeFolders, *, wait: bool) -> str | None:
     try:
         return still_shared(host)
     except KubeletError as error:
-        return f"it is not known whether pods share the GPUs of this node: {error}"
+        return f"cannot tell whether pods share the GPUs of this node: {error}"

@@ -57,7 +57,7 @@ _SAMPLING_NOTE = (
 )
 @click.option("--ca-file", help="CA certificates that the scheduler trusts; required for https.")
 @click.option("--cert-file", help="Client certificate of the scheduler.")
-@click.option("--key-file", help="Key of that certificate.")
+@click.option("--key-file", help="Key of the client certificate.")
 @click.option("--server-name", help="Name in the certificate of the extender, if it differs from the URL.")
 @click.option(
     "--scheduler-name",
@@ -90,7 +90,7 @@ def command(**flags: Any) -> None:
     """Print the configuration that makes kube-scheduler call the extender."""
     weighed = click.get_current_context().get_parameter_source("weight") is not ParameterSource.DEFAULT
     if flags["bare"] and weighed:
-        raise click.UsageError("--weight is that of scores, which --minimal leaves out: set one of them")
+        raise click.UsageError("--minimal leaves out scores, so --weight has no effect: set one of them")
     version = parse_version(flags["kubernetes"])
     options = SchedulerOptions(
         name=flags["scheduler_name"],

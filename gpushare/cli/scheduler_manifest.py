@@ -105,7 +105,7 @@ def command() -> None:
 @click.option("--weight", default=DEFAULT_WEIGHT, help="Weight of the scores of the extender.")
 @click.option("--ca-file", help=f"CA certificates that the scheduler trusts, for https; in {FOLDER}.")
 @click.option("--cert-file", help=f"Client certificate of the scheduler; in {FOLDER}.")
-@click.option("--key-file", help=f"Key of that certificate; in {FOLDER}.")
+@click.option("--key-file", help=f"Key of the client certificate; in {FOLDER}.")
 @click.option("--server-name", help="Name in the certificate of the extender, if it differs from the URL.")
 @click.option(
     "--certificates",

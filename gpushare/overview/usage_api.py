@@ -79,11 +79,11 @@ async def with_rights_of_namespace(
 
 
 def way_to_usage(namespace: str) -> str:
-    """One sentence: who can give an account what the usage API or the whole cluster would tell."""
+    """Who can give an account what the usage API or the whole cluster would tell."""
     return (
-        "An administrator can give it: the metrics API of gpushare (monitoring.metricsApi) serves it to "
-        f"everyone with the ClusterRole view in namespace {namespace}; a group under monitoring.viewers "
-        "may read the whole cluster."
+        "An administrator can grant the right: the metrics API of gpushare (monitoring.metricsApi) serves "
+        f"this to everyone with the ClusterRole view in namespace {namespace}. A group under "
+        "monitoring.viewers may read the whole cluster."
     )
 
 

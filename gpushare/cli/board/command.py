@@ -49,7 +49,7 @@ def board(
 ) -> None:
     """Show nodes, GPUs, pods and idle memory live on a page in the browser.
 
-    Serves the page on 127.0.0.1 and prints its URL, until interrupted. The URL has a secret token. Usage
+    Serves the page on 127.0.0.1 and prints its URL, until interrupted. The URL contains a secret token. Usage
     comes from the exporters. Prometheus is needed only for more than the last hour, and for GPU-hours of
     namespaces. Changes nothing in the cluster. With a namespace, the page has its pods with use and limits,
     why they are pending, and what would fit now.

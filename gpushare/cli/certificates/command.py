@@ -44,7 +44,7 @@ LEAVES: Final = {
     metavar="NAME",
     help="Namespace of the Secrets.",
 )
-@click.option("--renew", is_flag=True, help="Renew the certificates now, whatever is left of their life.")
+@click.option("--renew", is_flag=True, help="Renew the certificates now, even if they do not expire soon.")
 @with_source
 def command(*, source: Any, namespace: str, renew: bool) -> None:
     """Make the certificates between kube-scheduler and the extender, or renew them.

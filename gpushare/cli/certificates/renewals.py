@@ -47,14 +47,14 @@ def authority_of(data: Data, now: datetime) -> tuple[PemKeyPair, SecretChange | 
         return _checked(found, now), None
     if found.cert or found.key:
         raise ConfigError(
-            f"{TLS_CERT} or {TLS_KEY} is missing; restore it, or remove both so that a new authority is made"
+            f"{TLS_CERT} or {TLS_KEY} is missing; restore it, or remove both to make a new authority"
         )
     made = new_authority("gpushare", now, AUTHORITY_LIFE)
     return made, SecretChange({TLS_CERT: made.cert, TLS_KEY: made.key}, "a new authority")
 
 
 def _checked(authority: PemKeyPair, now: datetime) -> PemKeyPair:
-    remedy = f"remove {TLS_CERT} and {TLS_KEY} so that a new authority is made"
+    remedy = f"remove {TLS_CERT} and {TLS_KEY} to make a new authority"
     if not has_key(authority):
         raise ConfigError(f"{TLS_KEY} is not the key of {TLS_CERT}; {remedy}")
     end = certificate_of(authority.cert).not_valid_after_utc
@@ -88,7 +88,7 @@ def _defect(data: Data, request: LeafRequest, authority: PemKeyPair, now: dateti
             f"of another name (extender.tlsSecret), and remove {TLS_CERT} here"
         )
     if not is_issued_by(certificate, authority):
-        return "of an earlier authority"
+        return "replaced, because an earlier authority signed it"
     if list(names_of(certificate)) != [request.name]:
         return f"renamed to {request.name}"
     if not has_key(pair) or data.get(TLS_CA) != authority.cert:

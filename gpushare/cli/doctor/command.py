@@ -26,14 +26,16 @@ Examples:
     help="Also run a pod with 1 unit through the whole chain, and remove it.",
 )
 @click.option(
-    "--image", metavar="IMAGE", help="Image of that pod, with sh (default: that of the node agent)."
+    "--image",
+    metavar="IMAGE",
+    help="Image of the probe pod; it needs sh (default: the image of the node agent).",
 )
 @click.option(
     "-n",
     "--namespace",
     type=NAMESPACE,
     metavar="NAME",
-    help="Namespace of that pod (default: that of the context).",
+    help="Namespace of the probe pod (default: the namespace of the context).",
 )
 @click.option(
     "--timeout",
@@ -42,17 +44,20 @@ Examples:
     default=60,
     show_default=True,
     metavar="SECONDS",
-    help="How long that pod may take.",
+    help="How long the probe pod may take.",
 )
 @click.option(
     "--max-unready",
     "allowance",
     type=ALLOWANCE,
     metavar="NODES",
-    help="Fail for more nodes than this that are not ready, as 3 or 10%, and not for a fault of one node.",
+    help="Allow this many nodes to be not ready, such as 3 or 10%; the fault of one node then fails nothing.",
 )
 @click.option(
-    "--wait", type=DURATION, metavar="DURATION", help="How long to wait for these nodes, such as 30m."
+    "--wait",
+    type=DURATION,
+    metavar="DURATION",
+    help="How long to wait until enough nodes are ready, such as 30m.",
 )
 @document_option
 @with_source
@@ -67,10 +72,10 @@ def doctor(
 ) -> int:
     """Check the installation, from the scheduler to the GPUs.
 
-    Each check has a status (ok, warning, failed, unknown), its cause, and the next command. Changes nothing,
-    and creates nothing without --probe. What may not be read is unknown, with the missing right. Exit code 0
-    if no check failed, 1 if one failed or nothing could be checked, 2 for wrong usage. With --max-unready,
-    checks of nodes fail nothing.
+    Each check has a status (ok, warning, failed, unknown), its cause, and the next command. A check without
+    the right that it needs is unknown, and names the right. Changes nothing, and creates nothing without
+    --probe. Exit code 0 if no check failed, 1 if a check failed or nothing could be checked, 2 for wrong
+    usage. With --max-unready, checks of nodes do not set the exit code.
     """
     from gpushare.cli.doctor.checks import OF_NODES, examine, is_healthy
     from gpushare.cli.doctor.collect import collect
@@ -100,11 +105,11 @@ def _check_usage(
 ) -> None:
     """Raises UsageError for a flag without the one that it belongs to."""
     if not asked.probes and asked.image:
-        raise click.UsageError("--image is that of the pod of --probe: set --probe too")
+        raise click.UsageError("--image is the image of the probe pod: set --probe too")
     if node and allowance:
-        raise click.UsageError("--max-unready is about all nodes: set it without --node")
+        raise click.UsageError("--max-unready counts all nodes: leave out --node")
     if wait and not allowance:
-        raise click.UsageError("--wait is for the nodes of --max-unready: set --max-unready too")
+        raise click.UsageError("--wait waits for the nodes that --max-unready counts: set --max-unready too")
 
 
 def _gate(source: Any, allowance: Allowance, wait: Duration | None) -> Any:

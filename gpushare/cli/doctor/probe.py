@@ -47,7 +47,7 @@ def request_for(
     images = (each.image for pod in seen.pods_of(AGENT_NAME) for each in pod.spec.containers if each.image)
     chosen = image or next(images, None)
     if chosen is None:
-        raise ConfigError("no pod of the node agent is visible, whose image the probe could use; set --image")
+        raise ConfigError("no pod of the node agent is visible, so its image cannot be used; set --image")
     core = _takes_core(seen, node)
     name = f"gpushare-probe-{secrets.token_hex(4)}"
     return ProbeRequest(namespace or "default", name, chosen, node, core, timeout_s)

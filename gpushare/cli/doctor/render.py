@@ -16,8 +16,8 @@ _MARKS: Final = {
 }
 _WIDTH: Final = max(map(len, _MARKS.values()))
 _WAY_TO_RIGHTS: Final = (
-    "An administrator of the cluster has them; a group under monitoring.viewers of gpushare may read nodes, "
-    "pods and metrics."
+    "An administrator of the cluster has these rights. A group under monitoring.viewers of gpushare may read "
+    "nodes, pods and metrics."
 )
 
 

@@ -23,8 +23,8 @@ def explain(*, source: Any, pod: str, namespace: str | None, output: str | None)
     """Explain why POD is pending, and what would make it fit.
 
     Shows the reason for each node and GPU, in the words of the extender, and remedies: a smaller request, the
-    pods to evict, a GPU to uncordon, a node to add. With the rights of one namespace, it names no other one.
-    Reads only. Exit code 0 with an answer, 1 without.
+    pods to evict, a GPU to uncordon, a node to add. With the rights of one namespace, it names no other
+    namespace. Reads only. Exit code 0 with an answer, 1 without an answer.
     """
     from gpushare.cli.explain.collect import explained
     from gpushare.cli.explain.render import answer_document, text

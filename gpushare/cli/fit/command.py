@@ -23,7 +23,7 @@ Examples:
     default=1,
     show_default=True,
     metavar="N",
-    help="GPUs of the pod, with so many units on each.",
+    help="GPUs of the pod; each must have UNITS free.",
 )
 @namespace_option
 @document_option

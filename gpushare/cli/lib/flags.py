@@ -50,7 +50,7 @@ namespace_option: Final = click.option(
     "--namespace",
     type=NAMESPACE,
     metavar="NAME",
-    help="Namespace of the pods (default: that of the context).",
+    help="Namespace of the pods (default: the namespace of the context).",
 )
 namespace_options = with_options(
     namespace_option,

@@ -19,7 +19,7 @@ _REFUSAL: Final = re.compile(
 _ACCOUNT: Final = re.compile(r"system:serviceaccount:([^:]+):([^:]+)")
 _READING: Final = frozenset({"get", "list", "watch"})
 VIEWERS: Final = (
-    "An administrator can give it: name a group of this user under monitoring.viewers of gpushare "
+    "An administrator can grant the right: name a group of this user under monitoring.viewers of gpushare "
     "(`kubectl auth whoami` shows the groups)."
 )
 
@@ -39,7 +39,7 @@ def way_to_right(refusal: str) -> str:
         return VIEWERS
     role = "view" if found["verb"] in _READING else "edit"
     return (
-        f"An administrator of namespace {namespace} can give it: kubectl create rolebinding "
+        f"An administrator of namespace {namespace} can grant the right: kubectl create rolebinding "
         f"gpushare-{role} -n {namespace} --clusterrole={role} {_subject(found['user'])}"
     )
 

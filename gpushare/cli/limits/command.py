@@ -37,7 +37,8 @@ def limits(
 ) -> None:
     """Show limit, usage, peak and refused allocations of the containers of a namespace, or of POD.
 
-    Says why other pods that request units have none. The rights of one namespace are enough for its pods.
+    Says why other pods that request units have no limits. The rights of one namespace are enough for the pods
+    of the namespace.
     """
     from gpushare.cli.lib.screen import Screen, serialized
     from gpushare.cli.limits.collect import collect

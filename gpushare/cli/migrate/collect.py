@@ -41,7 +41,9 @@ async def collect(client: KubeClient, namespace: str | None) -> tuple[list[Json]
         if isinstance(raws, ApiError):
             notes[kind] = f"{plural} are left out: {raws}. {way_to_right(str(raws))}"
             if len(notes) == len(_KINDS):
-                raise ConfigError(f"this account may list no kind to report: {refused(raws)}") from raws
+                raise ConfigError(
+                    f"you may list none of the kinds that migrate reports: {refused(raws)}"
+                ) from raws
             continue
         # The objects of a list have neither.
         kinds = {"apiVersion": group.removeprefix("/apis/").removeprefix("/api/"), "kind": kind}

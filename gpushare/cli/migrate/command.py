@@ -59,7 +59,7 @@ def migrate(
     """Report what a move from the Aliyun pair, from ACK or from HAMi needs, and convert manifests.
 
     For each object: whether it stays, changes, or is not supported, and why. Changes nothing in the cluster.
-    Exit code 1 if -o yaml leaves out a manifest or something that one has, or may not list its kind.
+    Exit code 1 if -o yaml leaves out a manifest or a part of it, or if you may not list a kind.
     """
     from gpushare.cli.lib.screen import Screen, serialized
     from gpushare.cli.migrate import hami, render

@@ -12,7 +12,7 @@ from gpushare.overview.documents import document
 def text(found: Migration) -> str:
     """For a terminal."""
     if not found.findings:
-        return "Nothing of the Aliyun gpushare pair, of ACK or of HAMi was found.\n"
+        return "No object of the Aliyun gpushare pair, of ACK or of HAMi was found.\n"
     return "\n".join(_lines(found)) + "\n"
 
 

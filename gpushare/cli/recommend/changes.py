@@ -23,7 +23,7 @@ _FIXED: Final = {
     "Pod": "the request of a pod is fixed: delete it and create it again with {units}",
     "Job": "the template of a Job is fixed: delete it and create it again with {units}",
 }
-_UNKNOWN: Final = "its kind {kind} has no template that is known: request {units} in it"
+_UNKNOWN: Final = "gpushare does not know the template of kind {kind}: request {units} in it"
 
 Object = Mapping[str, Any]
 

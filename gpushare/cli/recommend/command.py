@@ -49,7 +49,7 @@ class _Flags:
     "--prometheus",
     type=URL,
     metavar="URL",
-    help="Read peaks from Prometheus; without it, from the exporters since the start of each container.",
+    help="Read peaks from Prometheus; by default they come from the exporters, since each container started.",
 )
 @click.option(
     "--window",
@@ -57,13 +57,13 @@ class _Flags:
     default="7d",
     show_default=True,
     metavar="TIME",
-    help="How far back, with --prometheus.",
+    help="How far back to read peaks from Prometheus.",
 )
 @cluster_option
 @click.option(
     "--apply", "applies", is_flag=True, help="Change the workloads, after showing the changes and asking."
 )
-@click.option("--yes", is_flag=True, help="Do not ask, with --apply.")
+@click.option("--yes", is_flag=True, help="Apply the changes without asking.")
 @document_option
 @with_namespace
 def recommend(
@@ -109,7 +109,7 @@ def _check_usage(flags: _Flags, output: str | None) -> None:
     if not flags.prometheus and (flags.cluster or source_of("window") is not ParameterSource.DEFAULT):
         raise click.UsageError("--window and --cluster select series in Prometheus; they need --prometheus")
     if (flags.applies and output) or (flags.yes and not flags.applies):
-        raise click.UsageError("--yes needs --apply, which shows a table")
+        raise click.UsageError("--yes needs --apply, and --apply shows a table: leave out --output")
 
 
 def _applied(source: Any, found: "Sequence[Recommendation]", *, yes: bool) -> int:

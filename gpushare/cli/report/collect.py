@@ -161,7 +161,7 @@ async def _living_owners(
     path = pods_path(namespace)
     raws = await if_allowed(listed(client, path, {"fieldSelector": "spec.nodeName!="}))
     if isinstance(raws, ApiError):
-        notes.append(f"the owners of pods are those that Prometheus has: {raws}")
+        notes.append(f"the owners of pods come from Prometheus alone: {raws}")
         return {}
     return {
         (each.metadata.namespace, each.metadata.name): each.owner for each in decoded(raws, ClusterPod, path)

@@ -70,4 +70,4 @@ def _why_none(pod: Pod) -> str:
         return "it has finished"
     if pod.node is None:
         return "it has no node yet; `kubectl gpushare explain` says why"
-    return f"the exporter of node {pod.node} reports no container of it with a GPU"
+    return f"the exporter of node {pod.node} reports no container of this pod with a GPU"

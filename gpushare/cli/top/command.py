@@ -118,7 +118,7 @@ def top_pod(
     from gpushare.overview.usage import UsageFilter
 
     if metric and order != _ORDERS[0]:
-        raise click.UsageError("--metric shows one number: it goes without --sort-by")
+        raise click.UsageError("--metric shows one number, which sorts the rows: leave out --sort-by")
     selected = UsageFilter(node, namespace, pod)
     usage_of = pod_usage(metric, selected)
     _show_usage(

@@ -132,7 +132,7 @@ def _waiting(facts: PodFacts) -> Answer:
         summary = f"no scheduler considers it before its gates are removed: {', '.join(gates)}"
         return Answer(name, PodState.GATED, summary, _texts(gate_hint(gates, pod.namespace)))
     asked = f"{_asked(pod.demand)}, and " if isinstance(pod.demand, Demand) else ""
-    return Answer(name, PodState.UNKNOWN, f"{asked}you may not read whether a node has them")
+    return Answer(name, PodState.UNKNOWN, f"{asked}you may not list the nodes that could have them")
 
 
 def _texts(*texts: str) -> tuple[str, ...]:
@@ -164,10 +164,21 @@ def _pending(found: Answer, facts: PodFacts, books: Mapping[str, Book], demand: 
     return replace(
         found,
         state=PodState.NO_GPU,
-        summary=f"{_asked(demand)}, and no node {'that it may use ' if fitting else ''}has them",
+        summary=f"{_asked(demand)}{_unmet(demand, books, excluded_fit=bool(fitting))}",
         details=(*_hints(request, pod, books), *_elsewhere(fitting, needs), *improper(facts.details)),
         remedies=(*remedies, *clearing(fitting, needs)),
     )
+
+
+def _unmet(demand: Demand, books: Mapping[str, Book], *, excluded_fit: bool) -> str:
+    """What no node has: the end of the summary. Names the largest free block if it is too small."""
+    if excluded_fit:
+        return ", and no node that it may use has them"
+    name = min(books, key=lambda name: (-books[name].most_free, name), default="")
+    largest = books[name].most_free if name else 0
+    if not 0 < largest < demand.per_card.mem:
+        return ", and no node has them"
+    return f"; the largest free block is {largest} unit{'s' if largest > 1 else ''} (node {name})"
 
 
 def _excluded(
@@ -220,11 +231,13 @@ def _rejected_elsewhere(
     node, pod = answers[0], facts.details
     summary = f"node {node.name} has free units for it (it {node.reason}), but it has no node yet"
     detail = (
-        "the scheduler has a reason that is not checked here, its message is older than this answer, or it "
-        "does not ask the extender: kubectl gpushare doctor"
+        "the scheduler has a reason that explain does not check, its message is older than this answer, or "
+        "it does not ask the extender; run kubectl gpushare doctor"
     )
     if not pod.seen:
-        detail = f"no scheduler has reported on it; check that {pod.scheduler} runs: kubectl gpushare doctor"
+        detail = (
+            f"no scheduler has reported on it; check that {pod.scheduler} runs with kubectl gpushare doctor"
+        )
     hint = other_scheduler(pod, facts.around)
     details = _texts(hint, detail, _fitting(demand, answers), *improper(pod))
     return replace(found, state=PodState.OTHER, summary=summary, details=details)

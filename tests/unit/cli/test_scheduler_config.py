@@ -75,7 +75,7 @@ def test_every_flag_arrives() -> None:
 def test_minimal_has_no_scores_to_weigh() -> None:
     result = CliRunner().invoke(command, ["--kubernetes-version", "1.36", "--minimal", "--weight", "5"])
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "--weight is that of scores, which --minimal leaves out: set one of them" in result.stderr
+    assert "--minimal leaves out scores, so --weight has no effect: set one of them" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["A B", "own/scheduler", ""])

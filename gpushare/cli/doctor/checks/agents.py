@@ -55,7 +55,7 @@ def agents(seen: Installation) -> CheckVerdict:
     found = seen.values(AGENT_NAME, PLUGIN_DEGRADED)
     missing = sorted({sample.labels.get("right", "") for _, sample in found if sample.number})
     if missing:
-        return warning(f"degraded without: {listed(missing)}", _logs(AGENT_NAME))
+        return warning(f"degraded, because this is missing: {listed(missing)}", _logs(AGENT_NAME))
     asked = {pod.name for pod, _ in seen.values(AGENT_NAME, PLUGIN_REGISTERED)}
     return ok(f"{counted(len(asked), 'agent')} asked, all registered")
 
@@ -160,7 +160,7 @@ def isolation(seen: Installation) -> CheckVerdict:
             f"kubectl label node {unlimited[0]} {LABEL_CGPU}=true, with isolation in the stack",
         )
     disabled = len(seen.sharing) - len(limiting)
-    without = f", {disabled} without by the label {LABEL_NO_ISOLATION}" if disabled else ""
+    without = f", {disabled} without limits by the label {LABEL_NO_ISOLATION}" if disabled else ""
     return ok(f"{counted(len(limiting), 'node')} with limits{without}")
 
 
@@ -189,7 +189,7 @@ def cgroups(seen: Installation) -> CheckVerdict:
     old = sorted(name for name, version in found.items() if version == 1)
     if old:
         return warning(
-            f"version 1, without limits by the driver: {listed(old)}",
+            f"version 1, where the driver enforces no memory limits: {listed(old)}",
             "on these nodes: add systemd.unified_cgroup_hierarchy=1 to the kernel command line, then reboot",
         )
     return ok(f"version 2 on {counted(len(found), 'node')}")

@@ -58,7 +58,7 @@ def _rights(account: str, seen: Installation) -> CheckVerdict:
             "kubectl auth can-i --list --as system:serviceaccount:"
             f"{SYSTEM_NAMESPACE}:{account} -n {SYSTEM_NAMESPACE}",
         )
-    return ok("all but those to its Lease, without which it binds" if optional else "all")
+    return ok("all but the rights to its Lease; it binds without a Lease" if optional else "all")
 
 
 rights_extender: Final = check("rights-extender", "Rights of the extender")(partial(_rights, EXTENDER_NAME))

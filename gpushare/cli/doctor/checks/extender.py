@@ -137,7 +137,11 @@ def degraded(seen: Installation) -> CheckVerdict:
             if sample.number
         }
     )
-    return warning(f"degraded without: {listed(missing)}", _LOGS) if missing else ok("nothing is missing")
+    return (
+        warning(f"degraded, because this is missing: {listed(missing)}", _LOGS)
+        if missing
+        else ok("nothing is missing")
+    )
 
 
 @check("tls", "TLS and certificates")
@@ -148,7 +152,7 @@ def tls(seen: Installation) -> CheckVerdict:
     plain = [pod.name for pod in found if _flag(pod, "tls-cert") is None and not _on_loopback(pod)]
     if plain:
         return warning(
-            f"plain HTTP on the network, any pod may call filter and bind: {listed(plain)}",
+            f"plain HTTP on the network: any pod may call filter and bind of {listed(plain)}",
             "set extender.tls of the stack, or exposure: sidecar",
         )
     expiries = [

@@ -32,7 +32,7 @@ def models(seen: Installation) -> CheckVerdict:
     others = sorted({f"{card.model} on {name}" for card, name in cards if not card.is_listed})
     if others:
         return warning(
-            f"no data-centre GPUs, served with the lowest score: {listed(others)}",
+            f"not data-centre GPUs, so they get the lowest score: {listed(others)}",
             "kubectl get nodes -L gpushare.io/unlisted-model",
         )
     return ok(listed(sorted({card.model for card, _ in cards if card.model})) or "no model is published")
@@ -145,7 +145,7 @@ def unplaced_pods(seen: Installation) -> CheckVerdict:
     found = sorted(pod for book in books.values() for pod in _unplaced(book))
     if found:
         return warning(
-            f"the GPU is not known, so they count against every GPU of their node: {listed(found)}",
+            f"pods whose GPU is not known count against every GPU of their node: {listed(found)}",
             "kubectl inspect gpushare -d",
         )
     return ok("none")

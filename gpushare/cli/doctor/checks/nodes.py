@@ -53,7 +53,7 @@ def registered(seen: Installation) -> CheckVerdict:
     pods = f"{_AGENT_PODS} --field-selector spec.nodeName={without[0]}"
     command = pods if without[0] in ready else _NODE_SELECTORS
     states = [_state(node, ready) for node in seen.sharing if node.name in without]
-    return failed(f"labelled, but without {RESOURCE_MEM}: {listed(states)}", command)
+    return failed(f"labelled, but they offer no {RESOURCE_MEM}: {listed(states)}", command)
 
 
 def _state(node: ClusterNode, ready: Mapping[str, bool]) -> str:

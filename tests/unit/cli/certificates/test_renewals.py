@@ -74,7 +74,7 @@ def test_a_certificate_ends_with_its_authority() -> None:
         ({"tls.key": b""}, "repaired"),
         ({"tls.key": OTHER.key}, "repaired"),
         ({"ca.crt": b""}, "repaired"),
-        (dict(leaf(authority=OTHER).data), "of an earlier authority"),
+        (dict(leaf(authority=OTHER).data), "replaced, because an earlier authority signed it"),
         (dict(leaf(LeafRequest("old")).data), "renamed to extender.svc"),
     ],
 )

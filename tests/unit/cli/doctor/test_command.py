@@ -188,7 +188,7 @@ async def test_a_wait_outlives_a_restart_of_the_api_server_but_no_refusal(
     ("flags", "problem"),
     [
         (["--wait", "1m"], "set --max-unready too"),
-        (["--max-unready", "1", "--node", "gpu-1"], "set it without --node"),
+        (["--max-unready", "1", "--node", "gpu-1"], "leave out --node"),
         (["--max-unready", "101%"], "is not a number or a percentage such as 3 or 10%"),
         (["--max-unready", "-1"], "is not a number or a percentage such as 3 or 10%"),
     ],

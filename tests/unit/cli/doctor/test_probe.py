@@ -193,7 +193,7 @@ async def test_the_image_is_that_of_the_agent_or_the_one_given(cluster: Cluster,
     code, _, err = await cluster.probe()
     assert (code, err) == (
         1,
-        "Error: no pod of the node agent is visible, whose image the probe could use; set --image\n",
+        "Error: no pod of the node agent is visible, so its image cannot be used; set --image\n",
     )
 
 

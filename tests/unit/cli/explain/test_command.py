@@ -84,7 +84,7 @@ async def test_without_the_right_to_list_nodes_the_event_of_the_extender_is_the_
     assert out.splitlines() == [
         (
             "Pod default/big: it requests 8 units of aliyun.com/gpu-mem on one GPU, "
-            "and you may not read whether a node has them."
+            "and you may not list the nodes that could have them."
         ),
         "",
         "The extender's last message:",
@@ -129,7 +129,7 @@ async def test_without_the_right_to_read_the_pod(api: Api) -> None:
     assert await refused(api, "explain", "big") == (
         'Error: pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace '
         '"default".\n'
-        "An administrator of namespace default can give it: kubectl create rolebinding gpushare-view "
+        "An administrator of namespace default can grant the right: kubectl create rolebinding gpushare-view "
         "-n default --clusterrole=view --user=ann\n"
     )
 

@@ -19,21 +19,24 @@ def refusal(user: str, verb: str, scope: str, resource: str = "pods") -> str:
         (
             refusal("ann", "list", 'in the namespace "team-a"'),
             (
-                "An administrator of namespace team-a can give it: kubectl create rolebinding gpushare-view "
+                "An administrator of namespace team-a can grant the right: kubectl create rolebinding "
+                "gpushare-view "
                 "-n team-a --clusterrole=view --user=ann"
             ),
         ),
         (
             refusal("system:serviceaccount:team-a:bot", "create", 'in the namespace "team-a"'),
             (
-                "An administrator of namespace team-a can give it: kubectl create rolebinding gpushare-edit "
+                "An administrator of namespace team-a can grant the right: kubectl create rolebinding "
+                "gpushare-edit "
                 "-n team-a --clusterrole=edit --serviceaccount=team-a:bot"
             ),
         ),
         (
             refusal("a b; rm", "get", 'in the namespace "n"'),
             (
-                "An administrator of namespace n can give it: kubectl create rolebinding gpushare-view "
+                "An administrator of namespace n can grant the right: kubectl create rolebinding "
+                "gpushare-view "
                 "-n n --clusterrole=view --user='a b; rm'"
             ),
         ),

@@ -98,7 +98,11 @@ async def test_whole_gpus_without_hami_are_no_finding(api: Api, tmp_path: Path) 
     manifest = deployment(container(gpu=1), nodeSelector={"gpu": "on"})
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(manifest))
     code, out, err = await call(api, "migrate", "-f", str(tmp_path))
-    assert (code, out, err) == (0, "Nothing of the Aliyun gpushare pair, of ACK or of HAMi was found.\n", "")
+    assert (code, out, err) == (
+        0,
+        "No object of the Aliyun gpushare pair, of ACK or of HAMi was found.\n",
+        "",
+    )
 
 
 async def test_only_converted_manifests_are_printed(api: Api, folder: Path) -> None:
@@ -310,7 +314,7 @@ async def test_what_has_ended_is_left_out(api: Api, cluster: Cluster) -> None:
 async def test_what_may_not_be_listed_is_named(api: Api, cluster: Cluster) -> None:
     cluster.lists = {"nodes": None}
     code, out, err = await call(api, "migrate", "-n", "ml")
-    assert (code, out) == (0, "Nothing of the Aliyun gpushare pair, of ACK or of HAMi was found.\n")
+    assert (code, out) == (0, "No object of the Aliyun gpushare pair, of ACK or of HAMi was found.\n")
     assert err.startswith("warning: nodes are left out: ")
     assert err.endswith("warning: only namespace ml was searched; -A selects all\n")
     assert "/apis/apps/v1/namespaces/ml/deployments" in cluster.asked
@@ -323,7 +327,7 @@ async def test_an_account_that_may_list_nothing_has_no_report(
     kinds = ["nodes", "pods", "resourcequotas", "daemonsets", "deployments", "replicasets", "statefulsets"]
     cluster.lists = dict.fromkeys([*kinds, "cronjobs", "jobs"])
     err = await refused(api, "migrate", "-A", *output)
-    assert err == f"Error: this account may list no kind to report: may not list.\n{VIEWERS}\n"
+    assert err == f"Error: you may list none of the kinds that migrate reports: may not list.\n{VIEWERS}\n"
 
 
 @pytest.mark.parametrize(("plural", "code"), [("deployments", 1), ("pods", 1), ("nodes", 0)])

@@ -109,7 +109,7 @@ def test_nodes_with_different_units_have_no_common_request() -> None:
         ),
         (
             "Workflow",
-            "its kind Workflow has no template that is known: request aliyun.com/gpu-mem: 7 in it",
+            "gpushare does not know the template of kind Workflow: request aliyun.com/gpu-mem: 7 in it",
         ),
     ],
 )

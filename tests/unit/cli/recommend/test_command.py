@@ -92,8 +92,8 @@ async def test_a_namespace_without_gpu_pods_is_named(api: Api) -> None:
         (["--window", "7 days"], "'7 days' is not a duration such as 90m, 24h, 7d or 2w"),
         (["--margin", "-1"], "-1 is not in the range 0<=x<=400"),
         (["--window", "7d"], "--window and --cluster select series in Prometheus; they need --prometheus"),
-        (["--yes"], "--yes needs --apply, which shows a table"),
-        (["--apply", "-o", "json"], "--yes needs --apply, which shows a table"),
+        (["--yes"], "--yes needs --apply, and --apply shows a table: leave out --output"),
+        (["--apply", "-o", "json"], "--yes needs --apply, and --apply shows a table: leave out --output"),
         (["--cluster", "east"], "--window and --cluster select series in Prometheus; they need --prometheus"),
     ],
 )

@@ -174,7 +174,7 @@ async def test_without_the_right_to_list_pods_owners_are_unknown(api: Api, prome
     api.pods, api.forbidden = [pod("a", "n1", 4, namespace="ml")], {"/api/v1/pods"}
     facts = await collected(api, prometheus)
     assert facts.owners == {}
-    assert any(note.startswith("the owners of pods are those that Prometheus has: ") for note in facts.notes)
+    assert any(note.startswith("the owners of pods come from Prometheus alone: ") for note in facts.notes)
 
 
 async def test_a_time_without_series_is_an_error(api: Api, prometheus: str) -> None:
