@@ -128,7 +128,7 @@ class NodePool:
     """Placement policy of these nodes, unless a pod has its own: label ``ack.node.gpu.placement``."""
     taints: tuple[Taint, ...] = ()
     """Taints as in kubectl, ``key=value:Effect``. Only for nodes without other taints: the API server treats
-    the taints of a node as one list, and a list of another manager is not replaced."""
+    the taints of a node as one list, and gpushare does not replace a list of another manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +211,15 @@ class Tenant:
     name: Name
     """Name of the namespace."""
     gpu_mem: _Amount
-    """Units of ``aliyun.com/gpu-mem`` that all its pods together may request."""
+    """Units of ``aliyun.com/gpu-mem`` that all pods of the namespace together may request."""
     gpu_core: _Amount | None = None
-    """Percent of GPUs (``aliyun.com/gpu-core.percentage``) that they together may request; no limit by
+    """Percent of GPUs (``aliyun.com/gpu-core.percentage``) that the pods together may request; no limit by
     default."""
     gpus: _Amount | None = None
-    """Whole GPUs (``nvidia.com/gpu``) that they together may request; no limit by default."""
+    """Whole GPUs (``nvidia.com/gpu``) that the pods together may request; no limit by default."""
     pod_security: PodSecurity | None = None
-    """Pod Security Standard that the API server enforces for its pods, from Kubernetes 1.23 on; by default
-    that of the cluster."""
+    """Pod Security Standard that the API server enforces for its pods, from Kubernetes 1.23 on; default:
+    the standard of the cluster."""
     priority: Annotated[int, between(-_MAX_PRIORITY, _MAX_PRIORITY)] | None = None
     """Value of a PriorityClass with the name of the tenant; without it none is created. The value is
     immutable in Kubernetes: delete the PriorityClass before a change."""
@@ -236,9 +236,9 @@ class NetworkPolicies:
     control_plane: tuple[Addresses, ...]
     """Addresses of kube-apiserver and kube-scheduler as pods see them, like 10.0.0.0/28."""
     monitoring_namespaces: tuple[Name, ...] = ()
-    """Namespaces whose pods may read metrics, such as that of Prometheus."""
+    """Namespaces whose pods may read metrics, such as the namespace of Prometheus."""
     board_namespaces: tuple[Name, ...] = ()
-    """Namespaces whose pods reach the board, such as that of an ingress controller."""
+    """Namespaces whose pods reach the board, such as the namespace of an ingress controller."""
 
 
 @dataclass(frozen=True, slots=True)

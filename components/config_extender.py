@@ -45,7 +45,7 @@ class Webhook:
     """Certificate of cert-manager, ``namespace/name``, whose CA certificates it writes instead of
     ``caBundle``."""
     replicas: Replicas = 2
-    """Number of pods, 1 to 10. Without one, new pods keep the default scheduler."""
+    """Number of pods, 1 to 10. While none runs, new pods keep the default scheduler."""
     cpu: Cpu = "100m"
     """CPU request and limit."""
     memory: Memory = "128Mi"
@@ -67,7 +67,8 @@ class Scheduler:
     """The ``schedulerName`` of pods that use it."""
     set_scheduler_name: bool = True
     """Whether pods that request GPU memory and name no scheduler get this one when they are created. From
-    Kubernetes 1.36 on, a policy sets it; earlier the webhook, or a policy warns, from 1.30 on."""
+    Kubernetes 1.36 on, a policy sets the name. Before, the webhook sets it; without the webhook, a policy
+    warns, from 1.30 on."""
     webhook: Webhook | None = None
     """Sets the scheduler before Kubernetes 1.36."""
     cpu: Cpu = "500m"
@@ -90,14 +91,15 @@ class Extender:
     image: str = ""
     """Image with digest; default: ``extender`` of ``images``."""
     replicas: int = 1
-    """1, 2 or 3; of several only the leader binds."""
+    """1, 2 or 3; only the leader binds."""
     lease: bool = True
-    """Whether it may use a Lease. Without the Lease only one replica is possible, which waits 18 s before its
-    first bind."""
+    """Whether the extender may use a Lease. Without the Lease only one replica is possible, and it waits 18 s
+    before its first bind."""
     exposure: Exposure = Exposure.SIDECAR
     """``sidecar``: on loopback, each replica beside an additional kube-scheduler; no further setup is
     needed. ``node-port``: host network of control plane nodes and NodePort 32766, as in the ACK
-    documentation. ``cluster-ip``: a Service. The last two need a change of the default kube-scheduler."""
+    documentation. ``cluster-ip``: a Service. For ``node-port`` and ``cluster-ip`` you must change the default
+    kube-scheduler."""
     scheduler: Scheduler | None = None
     """The additional kube-scheduler; only with ``sidecar``, where ``{}`` is the default."""
     tls: TlsMode | None = None
@@ -108,8 +110,8 @@ class Extender:
     """Secret in kube-system with ``tls.crt``, ``tls.key`` and ``ca.crt`` of another CA, to use instead of
     certificates of the stack. With ``sidecar`` only replicas use it, between each other."""
     client_names: tuple[str, ...] = ()
-    """Names in the certificates of those who may filter and bind, if they differ from the defaults. Include
-    those of kube-scheduler and, with several replicas, of the extender."""
+    """Names in the certificates of clients that may filter and bind, if they differ from the defaults.
+    Include the name of kube-scheduler and, with several replicas, the name of the extender."""
     certificates_image: str = ""
     """Image with digest of the Job that makes certificates; default: ``cli`` of ``images``."""
     log_level: LogLevel = LogLevel.INFO

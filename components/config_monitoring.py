@@ -135,7 +135,7 @@ class Prometheus:
     storage: Storage | None = None
     """Size of its PersistentVolumeClaim, like 20Gi; default: an emptyDir, whose data ends with the pod."""
     storage_class: ObjectName | None = None
-    """StorageClass of the claim; default: that of the cluster."""
+    """StorageClass of the claim; default: the StorageClass of the cluster."""
     retention: Retention = "15d"
     """How long it keeps data, like 12h or 15d."""
     cpu: Cpu = "500m"
@@ -167,7 +167,7 @@ class Monitoring:
     operator: bool = False
     """Whether scrapes, rules and alerts are objects of the Prometheus Operator instead of a ConfigMap."""
     operator_labels: Labels = field(default_factory=lambda: OPERATOR_LABELS)
-    """Labels of these objects, by which Prometheus selects them. Default: those of the chart
+    """Labels of these objects, by which Prometheus selects them. Default: the labels of the chart
     kube-prometheus-stack, if its release has the same name."""
     runbooks: Url | None = None
     """URL of the page with the runbooks, to which alerts link. Without it they only name the command that

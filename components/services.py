@@ -27,7 +27,7 @@ EXTENDER: Final = ServiceOptions(
         **_SERVER,
         "client_ca": _FILES,
         "peer_port": _PORTS,
-        "advertise_address": "it is that of the pod",
+        "advertise_address": "it is the value of the pod",
         "kubeconfig": _ACCESS,
         "allow_without_lease": "`lease` decides it, and with it the rights of the account",
         "log_level": "`logLevel` is the variable LOG_LEVEL, as in the manifest of the Aliyun extender",
@@ -41,7 +41,7 @@ AGENT: Final = ServiceOptions(
     AgentSettings,
     {
         **_COMMON,
-        "node_name": "it is that of the pod",
+        "node_name": "it is the value of the pod",
         "kubeconfig": _ACCESS,
         "device_plugin_folder": _FILES,
         "pod_resources_socket": _FILES,
@@ -62,7 +62,7 @@ EXPORTER: Final = ServiceOptions(
     ExporterSettings,
     {
         **_COMMON,
-        "node_name": "it is that of the pod",
+        "node_name": "it is the value of the pod",
         "kubeconfig": _ACCESS,
         "pod_resources_socket": _FILES,
         "proc_root": _FILES,
@@ -75,8 +75,8 @@ METRICS_API: Final = ServiceOptions(
     {
         **_SERVER,
         "kubeconfig": _ACCESS,
-        "exporter_namespace": "it is that of the stack",
-        "exporter_selector": "its labels are those of the stack",
+        "exporter_namespace": "it is the namespace of the stack",
+        "exporter_selector": "the stack sets the labels of the exporter",
         "exporter_port": _PORTS,
     },
 )

@@ -34,13 +34,14 @@ The chart needs 1.30 or later.
 arena 0.15.5 (`kubeflow/arena`, commit e30882c1 of 2026-07-28) on 2026-11-29, against the clusters of the
 tutorials on a control plane 1.36: `arena top node`, with `-d`, `-m share` and `-o json`. It recognizes our
 nodes as GPU sharing, and shows the units of the node, the GPU and each pod as `kubectl gpushare top node -s
--d` does (12 of 14, 8 of 15). Its tables have another layout than those of the ACK documentation, which ours
-keep. It counts GPUs in fractions (0.5/1), ours as in use (1/1), and units as GiB also where they are MiB.
-By its code, it does not find the GPUs of a pod on several GPUs, and shows no series of our exporters.
+-d` does (12 of 14, 8 of 15). The tables of arena have another layout than the tables of the ACK
+documentation; our tables keep the layout of the documentation. arena counts GPUs in fractions (0.5/1), and
+our tables count GPUs in use (1/1). arena shows units as GiB even if they are MiB. By its code, arena does not
+find the GPUs of a pod on several GPUs, and shows no series of our exporters.
 
 [What has run on a physical GPU](../project/physical-gpu.md) is on a page of its own.
 
-Not tried: Docker and CRI-O as runtimes of a kubelet, Grafana, and hosts without Debian: the real dnf and apt
+Not tried: Docker and CRI-O as runtimes of a kubelet, Grafana, and hosts without Debian. The real dnf and apt
 install packages with the names of Red Hat and Ubuntu, but on a Debian host.
 """
 

@@ -70,9 +70,9 @@ def rights() -> str:
     lines = [
         "# Rights",
         "",
-        "The rights of each service account in the API server. A service that lacks one reports it by its",
-        "name. Services that are not listed have no account. The metrics API and the scheduler beside the",
-        "extender also have roles of Kubernetes.",
+        "The rights of each service account in the API server. If a service lacks a right, it reports the",
+        "name of the right. Services that are not listed have no account. The metrics API and the scheduler",
+        "beside the extender also have roles of Kubernetes.",
         "",
         "| account | resources | verbs | where |",
         "|---|---|---|---|",
@@ -121,10 +121,10 @@ def declared_conflicts() -> str:
     lines = [
         "# Conflicts with a share",
         "",
-        "What a container may not declare, neither by its manifest nor by an admission webhook. The node",
-        "agent rejects it: the event `GPUShareRefused` and the status of the pod have effect and remedy, the",
-        "metrics the reason. A path includes all paths below it. See [What containers must not",
-        "declare](../concepts/isolation.md#what-containers-must-not-declare).",
+        "A container may not have these declarations, neither from its manifest nor from an admission",
+        "webhook. The node agent rejects it. The event `GPUShareRefused` and the status of the pod have",
+        "effect and remedy; the metrics have the reason. A path includes all paths below it. See [What",
+        "containers must not declare](../concepts/isolation.md#what-containers-must-not-declare).",
         "",
         "| reason | the container has | which | remedy | rejected on |",
         "|---|---|---|---|---|",
@@ -163,7 +163,7 @@ def commands(name: str, group: click.Group, without: Collection[str] = ()) -> st
     lines = [
         f"# {name}",
         "",
-        "With their defaults.",
+        "This page shows the help of each command, with its defaults.",
         "",
         *_helps(name, group, without),
     ]

@@ -115,7 +115,7 @@ _VALUES: Final[Mapping[str, str]] = {
 _HEAD: Final = """\
 # Metrics
 
-By the daemon that exports them, at `/metrics` of its port. All metrics are always on.
+Each daemon exports its metrics at `/metrics` of its port. All metrics are always on.
 
 - A counter or histogram starts at 0 with its daemon, if its meaning does not say otherwise; with labels, a
   series appears with its first event.
@@ -129,7 +129,7 @@ def page() -> str:
     """The page, in Markdown."""
     lines = [_HEAD.rstrip()]
     for title, (port, group) in METRICS.items():
-        lines += ["", f"## {title}", *(["", f"Port {port}, if no flag selects another one."] if port else [])]
+        lines += ["", f"## {title}", *(["", f"Default port: {port}."] if port else [])]
         lines += ["", "| name | meaning | kind | unit |", "|---|---|---|---|"]
         lines += map(_row, group)
     return "\n".join(lines) + "\n"

@@ -479,8 +479,9 @@ def page() -> str:
     lines = [
         "# Labels, annotations, variables and events",
         "",
-        "What users and administrators set or read. The extender and the node agent write annotations too:",
-        "read them, but do not edit them. Edits [have no effect](../concepts/ledger.md#seals).",
+        "Users and administrators set or read these names. The extender and the node agent write",
+        "annotations too: read them, but do not edit them. Edits [have no",
+        "effect](../concepts/ledger.md#seals).",
     ]
     for title, table in SECTIONS.items():
         lines += ["", f"## {title}", "", "| name | meaning | values | if absent | written by |"]

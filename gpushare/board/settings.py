@@ -52,7 +52,7 @@ class BoardSettings:
     prometheus_url: PrometheusUrl = ""
     prometheus_cluster: str = setting(
         "",
-        help="Value of the label cluster of the series of this cluster; empty: there is no other.",
+        help="Value of the label cluster of the series of this cluster; empty: there is one cluster.",
     )
     kubeconfig: Kubeconfig = None
     log_level: Level = LogLevel.INFO

@@ -83,7 +83,7 @@ class AgentSettings:
         "uuid", help="How GPUs are identified to the container runtime."
     )
     supported_models_only: bool = setting(
-        default=False, help="Exclude GPUs that are no data-centre GPUs, by their brand and name."
+        default=False, help="Exclude GPUs that are not data-centre GPUs, by their brand and name."
     )
     unified_memory_mib: Annotated[int, click.IntRange(min=1)] | None = setting(
         None,
@@ -97,8 +97,8 @@ class AgentSettings:
     )
     ignored_xids: str = setting(
         "",
-        help="XID errors that close no GPU, although without a recovery action (drivers before 565) they "
-        "would.",
+        help="XID errors to ignore; with drivers before 565, which report no recovery action, they would "
+        "close a GPU.",
         env="IGNORED_XIDS",
     )
     recovery_seconds: NotNegative = setting(
@@ -153,7 +153,9 @@ class AgentSettings:
     kubelet_insecure_tls: bool = setting(default=False, help="Do not verify the kubelet's certificate.")
     client_cert: Path | None = setting(None, help="Client certificate for the kubelet.", is_go=True)
     client_key: Path | None = setting(None, help="Key of the client certificate.", is_go=True)
-    token: str = setting("", help="Bearer token for the kubelet; default: the service account's.", is_go=True)
+    token: str = setting(
+        "", help="Bearer token for the kubelet; default: the token of the service account.", is_go=True
+    )
     timeout: Seconds = setting(10.0, help="Timeout of kubelet requests in seconds.", is_go=True)
     v: int = setting(
         0, help="Verbosity of the Aliyun plugin: 8 and more is debug.", is_go=True, is_hidden=True

@@ -33,8 +33,8 @@ class ExporterSettings:
     )
     dcgm_devices: bool = setting(
         default=True,
-        help="Export DCGM_FI_DEV_*. NVIDIA's dcgm-exporter has them too: beside it, sums would count GPUs "
-        "twice.",
+        help="Export DCGM_FI_DEV_*. Switch it off beside NVIDIA's dcgm-exporter, which exports them too: "
+        "sums would count GPUs twice.",
     )
     pod_resources_socket: Path = setting(
         Path(POD_RESOURCES_SOCKET), help="The kubelet's PodResources socket."

@@ -104,8 +104,8 @@ class ExtenderSettings:
     retry_period: Seconds = setting(_LEASE.retry_s, help="Seconds between reads of the Lease.")
     allow_without_lease: bool = setting(
         default=False,
-        help="Bind without a Lease, and use none. For a single replica: nothing prevents another one from "
-        "binding too.",
+        help="Bind without a Lease. For a single replica only: nothing prevents another replica from binding "
+        "too.",
     )
     bind_timeout: Seconds = setting(
         _LEASE.post_s,
@@ -121,8 +121,8 @@ class ExtenderSettings:
     )
     shortlist: Annotated[int, click.IntRange(min=0)] = setting(
         0,
-        help="Maximum number of nodes that filter returns, those with the highest scores; 0 for all that "
-        "fit.",
+        help="Maximum number of nodes that filter returns: the nodes with the highest scores; 0 returns all "
+        "nodes that fit.",
         metavar="NODES",
     )
     cgpu_pods_per_card: Annotated[int, click.IntRange(min=0)] = setting(

@@ -121,7 +121,7 @@ OWN_DEVICES: Final = ConflictRule(
 )
 OWN_DEVICE_MOUNTS: Final = ConflictRule(
     "own_device_mounts",
-    effect="may add a GPU to that of the device plugin",
+    effect="may add a GPU to the GPU of the device plugin",
     remedy="mount the volume elsewhere",
     where=_BY_MOUNTS,
     matters=lambda _, node: node.device_list.strategy is DeviceListStrategy.MOUNTS,

@@ -103,7 +103,7 @@ EXTENDER_DEGRADED: Final = EXTENDER.gauge(
 )
 EXTENDER_CERTIFICATE_EXPIRY: Final = EXTENDER.gauge(
     "gpushare_extender_certificate_expiration_timestamp_seconds",
-    "When a certificate expires: that of the extender (server), or the last of each client name.",
+    "When a certificate expires: the certificate of the extender (server), or the last one of each client.",
     "certificate",
 )
 EXTENDER_SYNCED: Final = EXTENDER.gauge(
@@ -117,7 +117,7 @@ EXTENDER_EVENTS_DROPPED: Final = EXTENDER.counter(
 )
 EXTENDER_LOOP_DELAY: Final = EXTENDER.histogram(
     "gpushare_extender_event_loop_delay_seconds",
-    "How late the event loop runs a timer, 100 times a second: every request waits as long.",
+    "How late the event loop runs a timer, 100 times a second; every request waits that long.",
 )
 RESERVATIONS: Final = EXTENDER.gauge(
     "gpushare_reservations",
@@ -139,7 +139,7 @@ CARDS_UNSCHEDULABLE: Final = EXTENDER.gauge(
 )
 CLOSED_NODE_PODS: Final = EXTENDER.gauge(
     "gpushare_closed_node_pods",
-    "Pods with units on a node that takes no pods: it shares no longer, or its node agent cannot serve.",
+    "Pods with units on a node that takes no pods: it no longer shares its GPUs, or its agent cannot serve.",
     "node",
 )
 CARDS_OVERCOMMITTED: Final = EXTENDER.gauge(
@@ -237,8 +237,8 @@ PLUGIN_PODS: Final = DEVICE_PLUGIN.gauge(
 )
 PLUGIN_SAMPLE_AGE: Final = DEVICE_PLUGIN.gauge(
     "gpushare_device_plugin_pacing_sample_age_seconds",
-    "Age of the last NVML sample from which prices of launches are computed; the last ones apply until the "
-    "next sample. 0 if no container has a compute share.",
+    "Age of the last NVML sample from which prices of launches are computed; the last prices apply until "
+    "the next sample. 0 if no container has a compute share.",
 )
 PLUGIN_REGIONS: Final = DEVICE_PLUGIN.counter(
     "gpushare_device_plugin_regions_resized",
@@ -535,17 +535,17 @@ CONTAINER_REFUSALS: Final = EXPORTER.counter(
 CONTAINER_REFUSED: Final = _container(
     "memory_refused_bytes",
     "Largest memory request of a container that the isolation library refused and the GPU could hold; absent "
-    "without one.",
+    "if there is none.",
 )
 CONTAINER_NEEDED: Final = _container(
     "memory_needed_bytes",
     "Smallest memory limit that admits the refused requests of a container, each with the memory in use at "
-    "that moment; absent without one that the GPU could hold.",
+    "that moment; absent if the GPU could hold none of them.",
 )
 CONTAINER_CROWDED: Final = EXPORTER.counter(
     "gpushare_container_processes_refused",
-    "Processes of a container that were refused all GPU memory, because too many others of it used GPUs; the "
-    "same on each GPU.",
+    "Processes of a container that were refused all GPU memory, because too many other processes of "
+    "the container used GPUs; the same on each GPU.",
     *_CONTAINER,
 )
 CONTAINER_UNCOUNTED: Final = _container(
@@ -566,7 +566,7 @@ CARD_UNHELD: Final = EXPORTER.gauge(
 
 SOURCE_UP: Final = EXPORTER.gauge(
     "gpushare_exporter_source_up",
-    "1 while the source responds, else 0; its series are then absent.",
+    "1 while the source responds, else 0; the series of the source are then absent.",
     "source",
 )
 SOURCE_DURATION: Final = EXPORTER.gauge(
