@@ -179,8 +179,8 @@ def _check_pools(plugins: tuple[DevicePlugin, ...]) -> None:
     for (first, one), (second, other) in combinations(enumerate(plugins), 2):
         if not _are_disjoint(one.node_selector, other.node_selector):
             raise ConfigError(
-                f"devicePlugins[{second}].nodeSelector: {_labels(other.node_selector)} and that of "
-                f"devicePlugins[{first}], {_labels(one.node_selector)}, can select the same node; "
+                f"devicePlugins[{second}].nodeSelector: {_labels(other.node_selector)} and the nodeSelector "
+                f"of devicePlugins[{first}], {_labels(one.node_selector)}, can select the same node; "
                 "use different values of one label"
             )
 

@@ -38,7 +38,9 @@ _SUBSETS: Final[Mapping[str, Callable[[ClusterSettings], list[Object]]]] = {
     help="Configuration of the stack, Pulumi.<stack>.yaml.",
 )
 @click.option(
-    "--kubernetes-version", metavar="1.36", help="Version of the cluster, if not that of the configuration."
+    "--kubernetes-version",
+    metavar="1.36",
+    help="Version of the cluster; default: the version of the configuration.",
 )
 @click.option(
     "--only",

@@ -106,12 +106,12 @@ def _user_problem(demand: Demand) -> str | None:
     unknown = next((c for c in using if c.user is None), None)
     if unknown:
         return (
-            f"that of {unknown.kind} {unknown.name} is not known: set securityContext.runAsUser, "
+            f"the user of {unknown.kind} {unknown.name} is not known: set securityContext.runAsUser, "
             "without hostUsers: false"
         )
     if len(demand.users) > 1:
         named = ", ".join(f"{c.name} {c.user}" for c in using)
-        return f"the pod's containers run as several ({named}): give them one securityContext.runAsUser"
+        return f"the pod's containers run as several users ({named}): give them one securityContext.runAsUser"
     return None
 
 

@@ -109,7 +109,7 @@ def pace(
     if not region.cards:
         return ContainerPacing(), ()
     if [use.uuid for use in region.cards] != [limit.uuid for limit in limits]:
-        raise SourceError("the GPUs of the region are not those of the limit, or in another order")
+        raise SourceError("the region has other GPUs than the limit, or has them in another order")
     old = before.rates or [None] * len(limits)
     observed = [
         _observed(limit, use, on, now_ns, last, contended=limit.uuid in contended)

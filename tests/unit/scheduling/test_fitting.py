@@ -267,7 +267,7 @@ def test_a_pod_of_unknown_gpu_keeps_other_users_from_every_gpu() -> None:
 def test_a_pod_with_the_user_of_its_image_is_rejected_with_the_remedy() -> None:
     ledger = cluster(node("n", T4, mode=Mode.MPS))
     assert refused(ledger, pod_request(demand(4, user=None))) == Rejection(
-        "node mode mps serves one user on a GPU, and that of container main is not known:"
+        "node mode mps serves one user on a GPU, and the user of container main is not known:"
         " set securityContext.runAsUser, without hostUsers: false",
         unresolvable=True,
     )

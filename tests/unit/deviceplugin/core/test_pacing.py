@@ -238,7 +238,7 @@ def test_an_empty_region_gets_no_writes() -> None:
 @pytest.mark.parametrize("uuids", [("GPU-1", "GPU-0"), ("GPU-0",), ("GPU-0", "GPU-1", "GPU-2")])
 def test_a_region_of_other_gpus_is_an_error(uuids: tuple[str, ...]) -> None:
     region = Region(tuple(use(0, uuid) for uuid in uuids), ())
-    with pytest.raises(SourceError, match="not those of the limit"):
+    with pytest.raises(SourceError, match="other GPUs than the limit"):
         pace([QUARTER, IDLE_OTHER], region, [{}, {}], SECOND, ContainerPacing())
 
 

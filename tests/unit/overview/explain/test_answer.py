@@ -66,6 +66,19 @@ def test_a_pod_that_needs_more_than_is_free() -> None:
     assert "0/1 nodes are available: cpu" in text(found)
 
 
+def test_the_summary_names_the_largest_free_block_that_is_too_small() -> None:
+    used = pod("a", 10, at="n", card=0), pod("b", 5, at="m", card=0)
+    found = explained(pod("big", 12), node("n", 14), node("m", 14), *used)
+    assert found.summary == (
+        "it requests 12 units of aliyun.com/gpu-mem on one GPU; the largest free block is 9 units (node m)"
+    )
+
+
+def test_the_summary_names_no_block_if_nothing_is_free() -> None:
+    found = explained(pod("big", 2), node("n", 14), pod("a", 14, at="n", card=0))
+    assert found.summary == "it requests 2 units of aliyun.com/gpu-mem on one GPU, and no node has them"
+
+
 def test_the_least_pods_of_one_gpu_are_evicted() -> None:
     pods = [pod("a", 7, at="n", card=0), pod("b", 7, at="n", card=0), pod("c", 12, at="n", card=1)]
     found = explained(pod("big", 6), node("n", 14, 14), *pods)
