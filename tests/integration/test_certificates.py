@@ -183,7 +183,7 @@ async def test_the_documented_way_to_another_authority_needs_no_restart_of_the_e
     await scene.bed.kubectl(*shlex.split(create)[1:], "--dry-run=server")
     assert await scene.run() == [
         f"changed: {AUTHORITY_SECRET}: a new authority",
-        *(f"changed: {name}: of an earlier authority" for name in NAMES[1:]),
+        *(f"changed: {name}: replaced, because an earlier authority signed it" for name in NAMES[1:]),
     ]
     before = times_served(process)
     await scene.mount()

@@ -160,7 +160,7 @@ def test_recover_refuses_if_it_cannot_know_and_can_be_forced(host: Host) -> None
     host.kubelet.mkdir()
     (host.kubelet / KUBELET_CHECKPOINT).write_text("{")
     done = host.run("recover")
-    assert "it is not known whether pods share the GPUs of this node" in done.stderr
+    assert "cannot tell whether pods share the GPUs of this node" in done.stderr
     assert host.run("recover", "--force").returncode == 0
     assert host.files() == (["etcd.yaml", NAME], [])
 

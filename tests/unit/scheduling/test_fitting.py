@@ -276,7 +276,7 @@ def test_a_pod_with_the_user_of_its_image_is_rejected_with_the_remedy() -> None:
 def test_the_rejection_of_a_pod_with_several_users_names_the_containers() -> None:
     listed = main(2), main(2, name="side", user=OTHER), main(0, name="idle", user=None)
     assert refused(cluster(node("n", T4, mode=Mode.MPS)), pod_request(sound(demand_of(listed)))) == Rejection(
-        "node mode mps serves one user on a GPU, and the pod's containers run as several"
+        "node mode mps serves one user on a GPU, and the pod's containers run as several users"
         " (main 1000, side 2000): give them one securityContext.runAsUser",
         unresolvable=True,
     )
