@@ -156,4 +156,4 @@ def test_every_refusal_says_who_can_help() -> None:
     commands = [part for part in GOLDEN.read_text().split("$ kubectl ") if "is forbidden" in part]
     assert commands
     for each in commands:
-        assert "can give it" in each, each
+        assert "can grant the right" in each, each
