@@ -11,10 +11,9 @@ from gpushare.runtime.program import CONTEXT
 _EXAMPLES: Final = """\b
 Examples:
   kubectl gpushare board
-  kubectl gpushare board --open
+  kubectl gpushare board --open --context staging
   kubectl gpushare board --prometheus http://127.0.0.1:9090
-  kubectl gpushare board -n team-a
-  kubectl gpushare board --port 8080 --context staging"""
+  kubectl gpushare board -n team-a --port 8080"""
 
 
 @click.command("board", context_settings=CONTEXT, epilog=_EXAMPLES)
