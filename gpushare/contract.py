@@ -199,7 +199,8 @@ SCHEDULER_NAMING_OPS_PORT: Final = 12354
 INSTALLER_NAME: Final = "gpushare-installer"
 """Name of the Job that edits kube-scheduler, component of its events, and label of its pods."""
 CERTIFICATES_NAME: Final = "gpushare-certificates"
-"""Name of the CronJob that makes certificates, prefix of that of the first Job, and label of their pods."""
+"""Name of the CronJob that makes the certificates of scheduler and extender, prefix of the name of the first
+Job, and label of their pods."""
 TLS_CERT: Final = "tls.crt"
 TLS_KEY: Final = "tls.key"
 TLS_CA: Final = "ca.crt"
@@ -229,7 +230,17 @@ EXPORTER_PORT: Final = 12348
 
 # --- the metrics API ----------------------------------------------------------------------------
 METRICS_API_NAME: Final = "gpushare-metrics-api"
-METRICS_API_PORT: Final = 6443
+METRICS_CERTIFICATES_NAME: Final = "gpushare-metrics-certificates"
+"""Name of the CronJob that makes its certificate, prefix of the name of the first Job, and label of their
+pods."""
+METRICS_TLS_SECRET: Final = "gpushare-metrics-api-tls"  # noqa: S105 - a name
+METRICS_AUTHORITY_SECRET: Final = "gpushare-metrics-api-authority"  # noqa: S105 - a name
+"""Key and certificate of an authority for the metrics API alone."""
+METRICS_SERVER_NAME: Final = f"{METRICS_API_NAME}.{SYSTEM_NAMESPACE}.svc"
+"""Name in its certificate, which the API server expects."""
+METRICS_API_PORT: Final = 10250
+"""The port of kubelets, which firewalls of providers open for the control plane. In private clusters of GKE,
+it reaches 443 and 10250 only (kubernetes-sigs/metrics-server#1026, cert-manager/approver-policy#144)."""
 METRICS_API_OPS_PORT: Final = 12349
 METRICS_API_GROUP: Final = "custom.metrics.k8s.io"
 METRICS_API_VERSIONS: Final = ("v1beta2", "v1beta1")

@@ -38,7 +38,7 @@ TOOLS: Final = {
         "gpushare.cli.scheduler_manifest:command", "Edit the static pod of kube-scheduler on its node."
     ),
     "certificates": Lazy(
-        "gpushare.cli.certificates.command:command", "Make certificates of the scheduler and the extender."
+        "gpushare.cli.certificates.command:command", "Make certificates of the scheduler and our servers."
     ),
     "version": Lazy("gpushare.cli.main:version", "Print the version."),
 }

@@ -85,7 +85,7 @@ def _defect(data: Data, request: LeafRequest, authority: PemKeyPair, now: dateti
     if certificate.issuer != certificate_of(authority.cert).subject:
         raise ConfigError(
             f"{TLS_CERT} is of another authority, {certificate.issuer.rfc4514_string()}; keep it in a Secret "
-            f"of another name (extender.tlsSecret), and remove {TLS_CERT} here"
+            f"of another name (setting tlsSecret), and remove {TLS_CERT} here"
         )
     if not is_issued_by(certificate, authority):
         return "replaced, because an earlier authority signed it"
