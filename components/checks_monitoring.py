@@ -18,9 +18,9 @@ def check_monitoring(monitoring: Monitoring) -> None:
     check_options("monitoring.exporter", monitoring.exporter)
     if "" in monitoring.viewers:
         raise ConfigError("monitoring.viewers: '' is not allowed; use names of groups, like data-scientists")
-    if api:
+    if api.enabled:
         check_options("monitoring.metricsApi", api)
-        check_ca("monitoring.metricsApi", api)
+        _check_certificate(api)
     if monitoring.board:
         check_options("monitoring.board", monitoring.board)
     if prometheus and prometheus.storage_class is not None and prometheus.storage is None:
@@ -29,10 +29,22 @@ def check_monitoring(monitoring: Monitoring) -> None:
         )
     if prometheus and monitoring.operator:
         raise ConfigError("monitoring.prometheus: monitoring.operator is also set; keep one Prometheus")
-    if api and api.custom_metrics and monitoring.adapter_rules:
+    if api.enabled and api.custom_metrics and monitoring.adapter_rules:
         raise ConfigError(
             f"monitoring.adapterRules: monitoring.metricsApi also serves {METRICS_API_GROUP}, like "
             "prometheus-adapter; set monitoring.metricsApi.customMetrics: false, or remove adapterRules"
+        )
+
+
+def _check_certificate(api: MetricsApi) -> None:
+    """The CA certificates of a Secret; those of the stack are written by its Job."""
+    where = "monitoring.metricsApi"
+    if api.tls_secret:
+        check_ca(where, api)
+    elif api.ca_bundle or api.inject_ca_from:
+        key = "caBundle" if api.ca_bundle else "injectCaFrom"
+        raise ConfigError(
+            f"{where}.{key}: only for the certificate of {where}.tlsSecret; set it, or remove this"
         )
 
 

@@ -82,22 +82,27 @@ class Exporter:
 @dataclass(frozen=True, slots=True)
 @accepts(METRICS_API)
 class MetricsApi:
-    """The metrics API: the HPA scales on GPU usage, and users see the GPU pods of their namespace."""
+    """The metrics API: users see the GPU pods of their namespace, and the HPA scales on GPU usage."""
 
-    tls_secret: Name
-    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for ``gpushare-metrics-api.kube-system.svc``."""
+    enabled: bool = True
+    """Whether to deploy it."""
+    tls_secret: Name | None = None
+    """Secret in kube-system with ``tls.crt`` and ``tls.key`` for ``gpushare-metrics-api.kube-system.svc``.
+    Default: a Job in the cluster makes and renews the certificate."""
     ca_bundle: str = ""
-    """CA certificates in PEM, with which the API server verifies the metrics API."""
+    """CA certificates in PEM, with which the API server verifies ``tlsSecret``."""
     inject_ca_from: str = ""
     """Certificate of cert-manager, ``namespace/name``, whose CA certificates it writes instead of
     ``caBundle``."""
-    custom_metrics: bool = True
-    """Whether it serves ``custom.metrics.k8s.io`` too. Set it to false beside prometheus-adapter."""
+    custom_metrics: bool = False
+    """Whether it serves ``custom.metrics.k8s.io`` too, for the HPA. Not beside prometheus-adapter."""
     image: str = ""
     """Image with digest; default: ``metrics-api`` of ``images``."""
-    replicas: Replicas = 1
-    """Number of pods, 1 to 10."""
-    cpu: Cpu = "500m"
+    certificates_image: str = ""
+    """Image with digest of the Job that makes the certificate; default: ``cli`` of ``images``."""
+    replicas: Replicas = 2
+    """Number of pods, 1 to 10. Without one, namespaces that are deleted stay Terminating."""
+    cpu: Cpu = "250m"
     """CPU request and limit."""
     memory: Memory = "256Mi"
     """Memory request and limit."""
@@ -156,8 +161,8 @@ class Monitoring:
 
     exporter: Exporter = field(default_factory=Exporter)
     """The exporter; ``{}`` for the defaults."""
-    metrics_api: MetricsApi | None = None
-    """The metrics API for the HPA and for users."""
+    metrics_api: MetricsApi = field(default_factory=MetricsApi)
+    """The metrics API for users and for the HPA; ``{}`` for the defaults."""
     board: Board | None = None
     """The board for all who may list nodes and the pods of all namespaces."""
     adapter_rules: bool = False

@@ -12,6 +12,7 @@ from components.config_extender import Exposure, Extender, Scheduler
 from components.config_monitoring import Board, Exporter, MetricsApi, Monitoring, Prometheus
 from components.formats import check_image
 from components.manifests.certificates import makes_certificates
+from components.manifests.metrics_api import makes_certificate
 from gpushare.errors import ConfigError
 
 EXTENDER: Final = "extender"
@@ -80,10 +81,19 @@ def _monitoring(monitoring: Monitoring, settings: ClusterSettings) -> Monitoring
     return replace(
         monitoring,
         exporter=_filled("monitoring.exporter", monitoring.exporter, settings, EXPORTER),
-        metrics_api=_filled("monitoring.metricsApi", api, settings, METRICS_API) if api else None,
+        metrics_api=_metrics_api(api, settings) if api.enabled else api,
         board=_filled("monitoring.board", board, settings, CLI) if board else None,
         prometheus=_filled("monitoring.prometheus", prometheus, settings, PROMETHEUS) if prometheus else None,
     )
+
+
+def _metrics_api(api: MetricsApi, settings: ClusterSettings) -> MetricsApi:
+    """With its image, and the image of the Job that makes its certificate, if there is one."""
+    where, filled = "monitoring.metricsApi", _filled("monitoring.metricsApi", api, settings, METRICS_API)
+    if not makes_certificate(api):
+        return filled
+    image = _image(f"{where}.certificatesImage", api.certificates_image, settings, CLI)
+    return replace(filled, certificates_image=image)
 
 
 def _filled(where: str, part: P, settings: ClusterSettings, name: str) -> P:

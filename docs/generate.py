@@ -54,7 +54,8 @@ ROLES: Mapping[str, list[Object]] = {
     "Node agent (`nodes/pods` only with `queryKubelet`)": agent_manifests.shared(VERSION, query_kubelet=True),
     "Exporter": exporter_manifests.objects(Exporter()),
     "Prometheus (`monitoring.prometheus`)": prometheus_manifests.objects(Prometheus(), VERSION, {}),
-    "Metrics API": metrics_api_manifests.objects(MetricsApi(tls_secret="", ca_bundle=""), VERSION),
+    "Metrics API": metrics_api_manifests.objects(MetricsApi(tls_secret="own"), VERSION),  # noqa: S106 - a name
+    "Certificate of the metrics API": metrics_api_manifests.certificate_rights(MetricsApi()),
     "Board (`monitoring.board`)": board_manifests.objects(Board(tls_secret=""), VERSION),
     "Installer": installer_manifests.objects(config.Installer(), STACK, VERSION),
     "Viewers (groups of users in `monitoring.viewers`)": viewers_manifests.objects(["viewers"]),

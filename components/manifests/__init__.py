@@ -23,6 +23,7 @@ from components.manifests import (
     node_pool,
     tenant,
 )
+from components.manifests.certificate_jobs import named_by_content
 from components.manifests.localized import localized
 from components.manifests.parts import Object
 
@@ -121,4 +122,4 @@ def _network(found: Sequence[Part], settings: ClusterSettings) -> Part:
 
 def _localized(part: Part, settings: ClusterSettings) -> Part:
     objects = [localized(each, settings) for each in part.objects]
-    return replace(part, objects=[certificates.named_by_content(each) for each in objects])
+    return replace(part, objects=[named_by_content(each) for each in objects])

@@ -24,6 +24,7 @@ from gpushare.contract import (
     ENV_VISIBLE_DEVICES,
     EXTENDER_NAME,
     MANAGED_RESOURCES,
+    METRICS_CERTIFICATES_NAME,
     MIRROR_ANNOTATION,
     RESOURCE_MEM,
     RESOURCE_TIME_SLICED_GPU,
@@ -135,7 +136,7 @@ def _agents() -> list[Object]:
 
 def _secrets() -> list[Object]:
     """A Secret that our programs create is never the token of another account, which they could read."""
-    accounts = [_account(EXTENDER_NAME), _account(CERTIFICATES_NAME)]
+    accounts = [_account(each) for each in (EXTENDER_NAME, CERTIFICATES_NAME, METRICS_CERTIFICATES_NAME)]
     return _policy(
         "gpushare-secrets",
         ("secrets",),

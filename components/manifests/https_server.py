@@ -50,6 +50,8 @@ class Server:
     """Options besides those of the certificate."""
     has_token: bool
     """Whether it calls the API server."""
+    made_secret: str = ""
+    """The Secret that a Job of the stack fills, if the settings name none."""
 
 
 def objects(
@@ -75,13 +77,14 @@ def ca_metadata(settings: MetricsApi | Webhook) -> Object:
 
 
 def ca_bundle(settings: MetricsApi | Webhook) -> Object:
-    """The CA certificates, unless cert-manager writes them."""
-    if settings.inject_ca_from:
+    """The CA certificates, unless cert-manager or the Job of the stack writes them."""
+    if not settings.ca_bundle:
         return {}
     return {"caBundle": base64.b64encode(settings.ca_bundle.encode()).decode()}
 
 
 def _pod(server: Server, settings: MetricsApi | Webhook | Board, version: KubernetesVersion) -> Object:
+    secret = settings.tls_secret or server.made_secret
     return {
         "serviceAccountName": server.name,
         **({} if server.has_token else {"automountServiceAccountToken": False}),
@@ -91,7 +94,7 @@ def _pod(server: Server, settings: MetricsApi | Webhook | Board, version: Kubern
         # The files of the Secret belong to the group.
         "securityContext": {**non_root_security(version), "fsGroup": NON_ROOT},
         "containers": [_container(server, settings)],
-        "volumes": [{"name": "tls", "secret": {"secretName": settings.tls_secret, "defaultMode": 0o440}}],
+        "volumes": [{"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440}}],
     }
 
 

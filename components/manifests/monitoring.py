@@ -32,7 +32,7 @@ def objects(settings: Monitoring, version: KubernetesVersion) -> list[Object]:
     api = settings.metrics_api
     return [
         *exporter.objects(settings.exporter),
-        *(metrics_api.objects(api, version) if api else []),
+        *(metrics_api.objects(api, version) if api.enabled else []),
         *(board.objects(settings.board, version, _url(settings)) if settings.board else []),
         *_for_prometheus(settings, version),
         *(

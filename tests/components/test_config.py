@@ -145,8 +145,16 @@ def test_the_error_for_an_unknown_key_lists_the_known_keys() -> None:
         ),
         (monitored(cpu="many"), "monitoring.exporter.cpu: 'many'"),
         (
-            answered(adapterRules=True),
+            answered(adapterRules=True, customMetrics=True),
             "prometheus-adapter; set monitoring.metricsApi.customMetrics: false, or remove adapterRules",
+        ),
+        (
+            answered(tlsSecret=None, certificatesImage=DIGEST),
+            "monitoring.metricsApi.caBundle: only for the certificate of monitoring.metricsApi.tlsSecret",
+        ),
+        (
+            answered(tlsSecret=None, caBundle="", certificatesImage=""),
+            "monitoring.metricsApi.certificatesImage: missing; set it here, or 'cli' in images",
         ),
         (with_board(image=""), "monitoring.board.image: missing; set it here, or 'cli' in images"),
         (with_board(tolerations=[{}]), "monitoring.board.tolerations[0].key: missing; set it, or operator"),

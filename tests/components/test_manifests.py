@@ -506,7 +506,8 @@ def test_the_mps_daemon_runs_on_the_nodes_of_its_agents() -> None:
 
 
 def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it() -> None:
-    objects = made(monitoring=MONITORING)
+    api = {**MONITORING["metricsApi"], "customMetrics": True}
+    objects = made(monitoring={**MONITORING, "metricsApi": api})
     spec = pod(pick(objects, "Deployment", "gpushare-metrics-api"))
     (container,) = spec["containers"]
     settings = settings_in(container, MetricsApiSettings)
@@ -521,7 +522,8 @@ def test_the_metrics_api_parses_its_arguments_and_its_apiservices_lead_to_it() -
     assert port["targetPort"] == settings.port
     services = [each["spec"] for each in objects if each["kind"] == "APIService"]
     assert {each["service"]["port"] for each in services} == {port["port"]}
-    assert max(services, key=lambda each: each["versionPriority"])["version"] == "v1beta2"
+    metrics = [each for each in services if each["group"] == "custom.metrics.k8s.io"]
+    assert max(metrics, key=lambda each: each["versionPriority"])["version"] == "v1beta2"
 
 
 @pytest.mark.parametrize(
@@ -536,6 +538,38 @@ def test_the_usage_api_is_served_beside_prometheus_adapter_too(
         monitoring={**MONITORING, "metricsApi": api, "adapterRules": not serves_metrics},
     )
     assert {each["spec"]["group"] for each in objects if each["kind"] == "APIService"} == groups
+
+
+def test_a_job_makes_the_certificate_of_the_metrics_api_and_writes_its_ca_to_its_apiservices() -> None:
+    name, api = "gpushare-metrics-certificates", {"image": DIGEST, "certificatesImage": DIGEST}
+    objects = made(monitoring={**MONITORING, "metricsApi": {**api, "customMetrics": True}})
+    services = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "APIService"}
+    assert not any("caBundle" in each for each in services.values())
+    rules = pick(objects, "ClusterRole", name)["rules"]
+    assert [(each["resources"], each["verbs"]) for each in rules] == [(["apiservices"], ["get", "patch"])]
+    assert set(rules[0]["resourceNames"]) == set(services)
+    cron = pick(objects, "CronJob", name)
+    (container,) = template(cron)["spec"]["containers"]
+    assert container["command"][2:] == [f"--api-service={each}" for each in rules[0]["resourceNames"]]
+    (volume,) = pod(pick(objects, "Deployment", "gpushare-metrics-api"))["volumes"]
+    (filled,) = pick(objects, "Role", name)["rules"]
+    assert filled["resourceNames"] == ["gpushare-metrics-api-authority", volume["secret"]["secretName"]]
+
+
+def test_the_usage_api_is_deployed_by_default_and_survives_the_loss_of_a_pod() -> None:
+    api = {"image": DIGEST, "certificatesImage": DIGEST}
+    objects = made(monitoring={"exporter": {"image": DIGEST}, "metricsApi": api})
+    assert pick(objects, "APIService")["metadata"]["name"] == "v1.usage.gpushare.io"
+    assert pick(objects, "Deployment", "gpushare-metrics-api")["spec"]["replicas"] == 2
+    assert pick(objects, "PodDisruptionBudget", "gpushare-metrics-api")["spec"]["maxUnavailable"] == 1
+
+
+def test_the_job_of_the_metrics_api_comes_after_its_apiservices_and_goes_before_them() -> None:
+    api = {"image": DIGEST, "certificatesImage": DIGEST}
+    objects = made(monitoring={"exporter": {"image": DIGEST}, "metricsApi": api})
+    kinds = [each["kind"] for each in objects]
+    last = max(position for position, kind in enumerate(kinds) if kind == "Job")
+    assert kinds.index("APIService") < last
 
 
 def test_whoever_may_view_a_namespace_may_read_its_usage() -> None:

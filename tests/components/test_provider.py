@@ -131,7 +131,7 @@ def test_fields_with_a_default_are_not_required(schema: dict[str, Any]) -> None:
         "gpushare:index:Mps": [],
         "gpushare:index:Monitoring": [],
         "gpushare:index:Exporter": [],
-        "gpushare:index:MetricsApi": ["tlsSecret"],
+        "gpushare:index:MetricsApi": [],
         "gpushare:index:Board": ["tlsSecret"],
         "gpushare:index:Prometheus": [],
         "gpushare:index:NetworkPolicies": ["controlPlane"],

@@ -1,5 +1,6 @@
 """Certificates of the real command on the real API server, used by real schedulers and the extender."""
 
+import asyncio
 import base64
 import shlex
 import sys
@@ -11,12 +12,21 @@ import pytest
 import pytest_asyncio
 
 from components.config_extender import Exposure, Extender
-from components.manifests import certificates
+from components.config_monitoring import MetricsApi
+from components.manifests import certificates, metrics_api
 from components.render import as_yaml
 from devkit.process import Process, run_text
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
-from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
+from gpushare.contract import (
+    AUTHORITY_SECRET,
+    CLIENT_TLS_SECRET,
+    EXTENDER_TLS_SECRET,
+    METRICS_AUTHORITY_SECRET,
+    METRICS_CERTIFICATES_NAME,
+    METRICS_TLS_SECRET,
+    USAGE_API_GROUP,
+)
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.runtime.certificates import expiry_of
@@ -217,3 +227,56 @@ async def reported(spec: ExtenderSpec, certificate: str) -> float:
     lines = (await read_text(f"{spec.ops_url}/metrics")).splitlines()
     (value,) = [line.removeprefix(name) for line in lines if line.startswith(name)]
     return float(value)
+
+
+API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+USAGE = f"v1.{USAGE_API_GROUP}"
+MAKER = f"system:serviceaccount:kube-system:{METRICS_CERTIFICATES_NAME}"
+
+
+async def certify(bed: Bed, *names: str) -> list[str]:
+    """Run the command of the metrics API with the rights of its Job; return its lines."""
+    argv = [sys.executable, "-m", "gpushare", "certificates", f"--kubeconfig={bed.kubeconfig_for(MAKER)}"]
+    flags = [f"--api-service={name}" for name in names]
+    return (await run_text([*argv, *flags], timeout_s=60)).splitlines()
+
+
+async def deploy_metrics_api(bed: Bed) -> None:
+    """As Pulumi applies it, and Helm 4."""
+    api = MetricsApi(image="example.com/metrics-api:1", certificates_image="example.com/cli:1")
+    objects = as_yaml(metrics_api.objects(api, KubernetesVersion(1, 36)))
+    flags = ("--server-side", "--validate=strict", "--field-manager=gpushare")
+    await bed.kubectl("apply", *flags, "-f", "-", stdin=objects)
+
+
+async def test_the_api_server_trusts_the_metrics_api_and_applying_the_stack_again_changes_nothing(
+    scene: Scene,
+) -> None:
+    bed = scene.bed
+    await deploy_metrics_api(bed)
+    lines = await certify(bed, USAGE)
+    assert lines == [
+        f"changed: {METRICS_AUTHORITY_SECRET}: a new authority",
+        f"changed: {METRICS_TLS_SECRET}: a new certificate",
+        f"changed: {USAGE}: caBundle",
+    ]
+    made = await bed.api.get(f"{API_SERVICES}/{USAGE}")
+    data = await scene.data(METRICS_TLS_SECRET)
+    assert base64.b64decode(made["spec"]["caBundle"]) == data["ca.crt"]
+    await deploy_metrics_api(bed)
+    assert await bed.api.get(f"{API_SERVICES}/{USAGE}") == made
+    assert await certify(bed, USAGE) == [
+        f"unchanged: {name}" for name in (METRICS_AUTHORITY_SECRET, METRICS_TLS_SECRET, USAGE)
+    ]
+
+
+async def test_the_job_waits_for_apiservices_which_helm_creates_last(scene: Scene) -> None:
+    await scene.bed.api.delete(f"{API_SERVICES}/{USAGE}")
+    running = asyncio.create_task(certify(scene.bed, USAGE))
+    await deploy_metrics_api(scene.bed)
+    assert (await running)[-1] == f"changed: {USAGE}: caBundle"
+
+
+async def test_the_account_may_change_no_apiservice_that_is_not_of_the_stack(scene: Scene) -> None:
+    with pytest.raises(DevkitError, match=r"v1\.apps.* is forbidden"):
+        await certify(scene.bed, "v1.apps")

@@ -390,8 +390,18 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
         {"monitoring": {"prometheus": {"enabled": True, "storageClass": "fast"}}},
         "monitoring.prometheus.storageClass: only with monitoring.prometheus.storage",
     ),
-    ({"monitoring": {"metricsApi": SERVER, "adapterRules": True}}, "monitoring.adapterRules: "),
-    ({"monitoring": {"metricsApi": SERVER | {"tlsSecret": ""}}}, "monitoring.metricsApi.tlsSecret: missing"),
+    (
+        {"monitoring": {"metricsApi": {"customMetrics": True}, "adapterRules": True}},
+        "monitoring.adapterRules: ",
+    ),
+    (
+        {"monitoring": {"metricsApi": SERVER | {"tlsSecret": ""}}},
+        "monitoring.metricsApi.caBundle: only for the certificate of monitoring.metricsApi.tlsSecret",
+    ),
+    (
+        {"monitoring": {"metricsApi": {"injectCaFrom": "a/b"}}},
+        "monitoring.metricsApi.injectCaFrom: only for the certificate of",
+    ),
     ({"monitoring": {"metricsApi": SERVER | {"caBundle": "x"}}}, "monitoring.metricsApi.caBundle: 'x'"),
     ({"monitoring": {"metricsApi": SERVER | {"injectCaFrom": "a/b"}}}, "caBundle is also set; keep one"),
     ({"monitoring": {"board": {"enabled": True}}}, "monitoring.board.tlsSecret: missing"),

@@ -23,7 +23,7 @@ COMMANDS = [
     for each in steps(PAGE.read_text())
     if isinstance(each, Command) and each.section == "Delete what a configuration no longer has"
 ]
-IMAGES = ("extender", "device-plugin", "exporter", "isolation", "cli", "prometheus")
+IMAGES = ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli", "prometheus")
 TENANTS = [{"name": "team-a", "gpuMem": 8, "priority": 10}, {"name": "team-b", "gpuMem": 8, "priority": 20}]
 SHARED = {"gpushare": "true"}
 """Nodes without limits, which need no isolation."""

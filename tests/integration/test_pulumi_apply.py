@@ -367,6 +367,7 @@ async def test_an_api_service_of_another_server_is_never_adopted(taken: TakenOve
         "image": CONFIG["extender"]["image"],
         "tlsSecret": "gpushare-metrics-api",
         "caBundle": "-----BEGIN CERTIFICATE-----",
+        "customMetrics": True,
     }
     stack.configure({**CONFIG, "adopt": True, "monitoring": {**CONFIG["monitoring"], "metricsApi": api}})
     with pytest.raises(PulumiError) as caught:

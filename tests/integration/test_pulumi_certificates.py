@@ -16,7 +16,14 @@ import pytest_asyncio
 
 from components.stack import from_file
 from devkit.process import run_text
-from gpushare.contract import AUTHORITY_SECRET, CLIENT_TLS_SECRET, EXTENDER_TLS_SECRET
+from gpushare.contract import (
+    AUTHORITY_SECRET,
+    CLIENT_TLS_SECRET,
+    EXTENDER_TLS_SECRET,
+    METRICS_AUTHORITY_SECRET,
+    METRICS_TLS_SECRET,
+    USAGE_API_GROUP,
+)
 from testbed import Bed, Testbed
 from testbed.pulumi import PulumiStack
 from tests.support.builders.stacks import STACKS
@@ -27,7 +34,14 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(600)
 
 CONFIG: dict[str, Any] = from_file(STACKS["node-port"])
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
-NAMES = (AUTHORITY_SECRET, EXTENDER_TLS_SECRET, CLIENT_TLS_SECRET)
+NAMES = (
+    AUTHORITY_SECRET,
+    EXTENDER_TLS_SECRET,
+    CLIENT_TLS_SECRET,
+    METRICS_AUTHORITY_SECRET,
+    METRICS_TLS_SECRET,
+)
+USAGE = f"v1.{USAGE_API_GROUP}"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -39,6 +53,7 @@ async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pulum
         await made.up()
         command = [sys.executable, "-m", "gpushare", "certificates", f"--kubeconfig={bed.kubeconfig}"]
         await run_text(command, timeout_s=60)
+        await run_text([*command, f"--api-service={USAGE}"], timeout_s=60)
         yield made
 
 
@@ -51,6 +66,12 @@ async def test_an_update_or_a_refresh_changes_nothing_and_keeps_the_certificates
     assert (await stack.up()).changes == {}
     assert (await stack.up("--refresh")).changes == {}
     assert await data(stack.bed) == before
+
+
+async def test_the_stack_leaves_the_ca_of_the_metrics_api_to_its_job(stack: PulumiStack) -> None:
+    await stack.up("--refresh")
+    found = await stack.bed.api.get(f"/apis/apiregistration.k8s.io/v1/apiservices/{USAGE}")
+    assert found["spec"]["caBundle"] == (await data(stack.bed))[METRICS_TLS_SECRET]["ca.crt"]
 
 
 async def test_no_private_key_is_readable_in_the_state_even_after_a_refresh(stack: PulumiStack) -> None:

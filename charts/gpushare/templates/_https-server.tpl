@@ -3,7 +3,8 @@
 {{- /*
 Deployment, Service and disruption budget, without the account. Arguments: root, name, values; image, its name in
 `images`; key, of the section; command, without the flags of the options; options, their name in _options.tpl; port,
-opsPort; replicas; env, a list; hasToken, whether it calls the API server.
+opsPort; replicas; env, a list; hasToken, whether it calls the API server; madeSecret, the Secret that a Job of the chart
+fills, if the values name none.
 */ -}}
 {{- define "gpushare.httpsServer" -}}
 {{- $values := .values -}}
@@ -74,7 +75,7 @@ spec:
             - {name: tls, mountPath: /etc/gpushare/tls, readOnly: true}
       volumes:
         - name: tls
-          secret: {secretName: {{ quote $values.tlsSecret }}, defaultMode: 0440}
+          secret: {secretName: {{ default .madeSecret $values.tlsSecret | quote }}, defaultMode: 0440}
 ---
 apiVersion: v1
 kind: Service
@@ -97,7 +98,7 @@ spec:
 {{- with .injectCaFrom }}cert-manager.io/inject-ca-from: {{ . }}{{ end -}}
 {{- end -}}
 
-{{- /* The CA certificates, unless cert-manager writes them. Argument: values of the server. */ -}}
+{{- /* The CA certificates, unless cert-manager or the Job of the chart writes them. Argument: values of the server. */ -}}
 {{- define "gpushare.caBundle" -}}
-{{- if not .injectCaFrom }}caBundle: {{ b64enc .caBundle | quote }}{{ end -}}
+{{- if .caBundle }}caBundle: {{ b64enc .caBundle | quote }}{{ end -}}
 {{- end -}}

@@ -139,7 +139,7 @@ def node_port() -> Service:
 def api_service(status: str, message: str = "") -> ApiService:
     condition = {"type": "Available", "status": status, "message": message}
     return msgspec.convert(
-        {"metadata": {"name": "v1beta2.custom.metrics.k8s.io"}, "status": {"conditions": [condition]}},
+        {"metadata": {"name": "v1.usage.gpushare.io"}, "status": {"conditions": [condition]}},
         ApiService,
     )
 

@@ -41,7 +41,7 @@ _SAMPLES: Final[Mapping[str, Any]] = {
     "priorityClass": "1",
     "runtimeClass": "0x1",
     "maxUnavailable": "2",
-    "cpu": "250m",
+    "cpu": "350m",
     "memory": "3Gi",
     "cpuLimit": "8",
     "memoryLimit": "8Gi",
@@ -102,6 +102,9 @@ _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {
     "monitoring.prometheus.storageClass": {"monitoring": {"prometheus": {"storage": "20Gi"}}},
     "networkPolicies.boardNamespaces": {"monitoring": {"board": {"tlsSecret": "tls"}}},
     "extender.scheduler.webhook.injectCaFrom": {"extender": {"scheduler": {"webhook": {"caBundle": ""}}}},
+    "monitoring.metricsApi.certificatesImage": {
+        "monitoring": {"metricsApi": {"tlsSecret": None, "caBundle": ""}}
+    },
     "monitoring.metricsApi.injectCaFrom": {"monitoring": {"metricsApi": {"caBundle": ""}}},
     "allowTags": {"extender": {"image": "example.com/extender:v1"}},
     "devicePlugins.nodeSelector": {"isolation": {}},

@@ -20,12 +20,18 @@ DIGEST = f"example.com/image@sha256:{'0' * 64}"
 
 
 def raw_stack(
-    *, extender: dict[str, Any] | None = None, pools: list[dict[str, Any]] | None = None, **top: Any
+    *,
+    extender: dict[str, Any] | None = None,
+    pools: list[dict[str, Any]] | None = None,
+    monitoring: dict[str, Any] | None = None,
+    **top: Any,
 ) -> dict[str, Any]:
-    """Plain values of a small valid stack, with changes to the extender, the pools and the top.
+    """Plain values of a small valid stack, with changes to the extender, the pools, monitoring and the top.
 
-    It has the layout of the ACK documentation, on nodes that limit nothing.
+    It has the layout of the ACK documentation, on nodes that limit nothing. Without a change, monitoring has
+    no metrics API.
     """
+    monitored = {} if monitoring is None else {"monitoring": {"metricsApi": {"enabled": False}, **monitoring}}
     return {
         "kubernetesVersion": "1.36",
         "extender": {**node_port(), "image": DIGEST, "certificatesImage": DIGEST, **(extender or {})},
@@ -33,6 +39,7 @@ def raw_stack(
             {"image": DIGEST, "nodeSelector": {"gpushare": "true"}, **pool}
             for pool in ([{}] if pools is None else pools)
         ],
+        **monitored,
         **top,
     }
 
