@@ -16,7 +16,10 @@ from gpushare.contract import (
     METRICS_API_GROUP,
     METRICS_API_NAME,
     METRICS_API_VERSIONS,
+    METRICS_CERTIFICATES_NAME,
     SYSTEM_NAMESPACE,
+    USAGE_API_GROUP,
+    USAGE_API_VERSION,
 )
 from gpushare.errors import ConfigError
 from gpushare.kubescheduler.config import KubernetesVersion, parse_version
@@ -25,6 +28,10 @@ from gpushare.overview.words import listed
 _POLICIES: Final = ("gpushare-agents", "gpushare-allocations", "gpushare-secrets")
 _FIRST_WITH_POLICIES: Final = KubernetesVersion(1, 30)
 _OURS: Final = (EXTENDER_NAME, AGENT_NAME, EXPORTER_NAME, METRICS_API_NAME)
+_API_SERVICES: Final = (
+    f"{USAGE_API_VERSION}.{USAGE_API_GROUP}",
+    *(f"{version}.{METRICS_API_GROUP}" for version in METRICS_API_VERSIONS),
+)
 _RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+\S*")
 
 
@@ -121,16 +128,24 @@ def _tag(image: str) -> str:
 @check("metrics-api", "Metrics API")
 def metrics_api(seen: Installation) -> CheckVerdict:
     """Whether the API server reaches the metrics API, if it is deployed."""
-    api_services = required(seen.api_services)
-    names = {f"{version}.{METRICS_API_GROUP}" for version in METRICS_API_VERSIONS}
-    found = [each for each in api_services if each.metadata.name in names]
+    found = [each for each in required(seen.api_services) if each.metadata.name in _API_SERVICES]
     if not found:
-        return ok("not deployed: no autoscaling by GPU metrics")
+        return ok("not deployed: users of one namespace get no answers, and the HPA no GPU metrics")
     down = [
-        f"{each.metadata.name}: {condition.message}"
+        (each.metadata.name, condition.message)
         for each in found
         for condition in each.status.conditions or ()
         if condition.type == "Available" and condition.status != "True"
     ]
-    command = f"kubectl describe apiservice {found[0].metadata.name}"
-    return failed(listed(down), command) if down else ok(f"{METRICS_API_GROUP} is available")
+    if not down:
+        return ok(f"{listed([each.metadata.name for each in found])}: available")
+    told = listed([f"{name}: {message}" for name, message in down])
+    return failed(f"{told}; until then, deleted namespaces stay Terminating", _remedy(*down[0]))
+
+
+def _remedy(name: str, message: str) -> str:
+    """The certificate is made anew if the API server does not trust it; else its conditions tell more."""
+    if "certificate" in message:
+        cron_job = f"cronjob/{METRICS_CERTIFICATES_NAME}"
+        return f"kubectl -n {SYSTEM_NAMESPACE} create job --from={cron_job} metrics-certificates-now"
+    return f"kubectl describe apiservice {name}"

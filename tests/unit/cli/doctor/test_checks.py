@@ -464,8 +464,18 @@ CASES: list[tuple[str, Installation, Status, str]] = [
         "x on gpu-1",
     ),
     ("metrics-api", healthy(), OK, "not deployed"),
-    ("metrics-api", healthy(api_services=[api_service("True")]), OK, "is available"),
-    ("metrics-api", healthy(api_services=[api_service("False", "no endpoints")]), FAILED, "no endpoints"),
+    (
+        "metrics-api",
+        healthy(api_services=[api_service("True")]),
+        OK,
+        "v1.usage.gpushare.io: available",
+    ),
+    (
+        "metrics-api",
+        healthy(api_services=[api_service("False", "no endpoints")]),
+        FAILED,
+        "v1.usage.gpushare.io: no endpoints; until then, deleted namespaces stay Terminating",
+    ),
     ("pending-pods", healthy(pods=PENDING), WARNING, "1 pod: default/p"),
 ]
 
@@ -475,6 +485,18 @@ def test_a_check(name: str, found: Installation, status: Status, words: str) -> 
     result = verdict(name, found)
     assert (result.status, words in result.cause) == (status, True), result
     assert result.command or status in (OK, UNKNOWN) or name == "api-server"
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ("x509: certificate signed by unknown authority", "create job --from=cronjob/gpushare-metrics-cert"),
+        ("no response from 10.0.0.1:443", "kubectl describe apiservice v1.usage.gpushare.io"),
+    ],
+)
+def test_the_remedy_of_an_unavailable_metrics_api_depends_on_its_cause(message: str, words: str) -> None:
+    result = verdict("metrics-api", healthy(api_services=[api_service("False", message)]))
+    assert words in (result.command or "")
 
 
 @pytest.mark.parametrize("words", [("--v=2",), ("--config=/of/the/host.yaml",)])
