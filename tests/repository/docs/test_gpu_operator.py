@@ -25,7 +25,7 @@ def blocks(page: str, beginning: str) -> Any:
 
 def objects_of(stack: dict[str, Any]) -> list[dict[str, Any]]:
     """The objects of a stack, with images by digest in place of the file."""
-    names = ("extender", "device-plugin", "exporter", "isolation", "cli")
+    names = ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli")
     config = {key.removeprefix("gpushare:"): value for key, value in stack["config"].items()}
     return everything(load({**config, "images": dict.fromkeys(names, DIGEST)}))
 

@@ -38,7 +38,7 @@ ORDER = (
     "playbooks/rollback.yml",
     "pulumi destroy",
 )
-SERVICES = ("extender", "device-plugin", "exporter", "isolation", "cli")
+SERVICES = ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli")
 IMAGES = {name: f"{REGISTRY}/{name}@sha256:{'1' * 64}" for name in SERVICES}
 
 
@@ -141,7 +141,8 @@ def test_the_defaults_are_those_of_the_quick_start_the_example_and_install_yaml(
 
 def without_images(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: without_images(each) for key, each in value.items() if key != "image"}
+        images = ("image", "certificatesImage")
+        return {key: without_images(each) for key, each in value.items() if key not in images}
     return [without_images(each) for each in value] if isinstance(value, list) else value
 
 

@@ -53,7 +53,9 @@ def test_the_values_of_a_page_are_those_of_the_chart(page: Path) -> None:
     "page", [page for page in PAGES if page.stem != "openshift"], ids=lambda page: page.stem
 )
 def test_a_page_labels_the_nodes_that_the_defaults_select(page: Path) -> None:
-    images = dict.fromkeys(("extender", "device-plugin", "exporter", "isolation"), DIGEST)
+    images = dict.fromkeys(
+        ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli"), DIGEST
+    )
     (pool,) = load({**DEFAULTS, "images": images}).device_plugins
     ((key, value),) = pool.node_selector.items()
     assert f"{key}={value}" in page.read_text()

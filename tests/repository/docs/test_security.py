@@ -17,6 +17,7 @@ ACCOUNTS = {
     "Node agent (`nodes/pods` only with `queryKubelet`)": "node agent",
     "Exporter": "exporter",
     "Metrics API": "metrics API",
+    "Certificate of the metrics API": "certificates of the metrics API (a Job and a CronJob)",
     "Board (`monitoring.board`)": "board (`monitoring.board`)",
     "Installer": "installer of the scheduler",
     "Viewers (groups of users in `monitoring.viewers`)": "a viewer (`monitoring.viewers`)",
@@ -33,7 +34,9 @@ ROOT_PODS = {
 }
 WHOLE = {
     "kubernetesVersion": "1.36",
-    "images": dict.fromkeys(("extender", "device-plugin", "exporter", "isolation", "cli"), DIGEST),
+    "images": dict.fromkeys(
+        ("extender", "device-plugin", "exporter", "isolation", "metrics-api", "cli"), DIGEST
+    ),
     "devicePlugins": [{"nodeSelector": {"ack.node.gpu.schedule": "mps"}}],
     "extender": {"exposure": "node-port"},
     "isolation": {},
