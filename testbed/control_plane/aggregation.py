@@ -10,6 +10,8 @@ from pathlib import Path
 from devkit.waiting import until
 from testbed.control_plane.bed import Bed
 
+TO_PODS = ("--enable-aggregator-routing=true",)
+"""Flags of the API server beside real kubelets: without a kube-proxy of its own, it connects to the pods."""
 _NAMESPACE = "kube-system"
 _API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 

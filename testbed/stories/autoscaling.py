@@ -13,7 +13,7 @@ from devkit.waiting import until
 from gpushare.contract import METRICS_API_NAME, SYSTEM_NAMESPACE
 from release import Images
 from release.published import examples
-from testbed.control_plane.aggregation import service_host
+from testbed.control_plane.aggregation import TO_PODS, service_host
 from testbed.control_plane.api import Object
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.nodes import SimNode
@@ -31,8 +31,6 @@ HPA_FLAGS = (
     f"--horizontal-pod-autoscaler-downscale-stabilization={STABLE_S}s",
 )
 """The HPA controller reconciles every second, and waits three seconds before it removes replicas."""
-# There is no kube-proxy beside the API server, so it connects to the pods.
-_TO_PODS = ("--enable-aggregator-routing=true",)
 _WHOLE = {"nvidia.com/gpu.present": "true"}
 """The label of GPU Feature Discovery, which the exporter selects by default."""
 _SECRET = "gpushare-metrics-api"  # noqa: S105 - a name
@@ -54,7 +52,7 @@ async def autoscaled_cluster(images: Images, deploy: Deploy) -> AsyncIterator[Au
     """Run the cluster: exporter and metrics API are deployed, and NVIDIA's plugin is a stand-in."""
     async with AsyncExitStack() as stack:
         bed = await stack.enter_async_context(
-            Testbed(kwok=False, api_flags=_TO_PODS, controller_flags=HPA_FLAGS)
+            Testbed(kwok=False, api_flags=TO_PODS, controller_flags=HPA_FLAGS)
         )
         await add_control_plane_node(bed, images)
         node = await add_node(bed, SimNode("gpu", [V100, V100], labels=_WHOLE), images)
@@ -119,6 +117,7 @@ def _configuration(bed: Bed, images: Images) -> Mapping[str, object]:
         "image": images.references["metrics-api"],
         "tlsSecret": _SECRET,
         "caBundle": bed.ca_file.read_text(),
+        "customMetrics": True,
     }
     return {
         "kubernetesVersion": "1.36",

@@ -16,6 +16,7 @@ from components.stack import load as load_stack
 from devkit.waiting import together, until
 from gpushare.contract import CLIENT_TLS_SECRET, EXTENDER_NODE_PORT, EXTENDER_PREFIX, SYSTEM_NAMESPACE
 from release import Images
+from testbed.control_plane.aggregation import TO_PODS
 from testbed.control_plane.bed import Bed
 from testbed.control_plane.nodes import SimNode
 from testbed.control_plane.scheduler import SchedulerSpec
@@ -61,7 +62,7 @@ class DeployedCluster:
 @asynccontextmanager
 async def deployed_cluster(story: Story, images: Images, deploy: Deploy) -> AsyncIterator[DeployedCluster]:
     """Run the cluster of a scenario: the deployed services are ready, and no pod is placed yet."""
-    async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed:
+    async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None), api_flags=TO_PODS) as bed:
         control_plane = await add_control_plane_node(bed, images)
         ours = images.references.values()
         stand_ins = [name for name in story.images if name not in ours]
@@ -157,7 +158,13 @@ def configuration(images: Images, labels: Mapping[str, str]) -> dict[str, object
                 "image": images.references["exporter"],
                 "nodeLabels": [f"{key}={value}" for key, value in labels.items()],
                 "intervalSeconds": 1,
-            }
+            },
+            "metricsApi": {
+                "image": images.references["metrics-api"],
+                "certificatesImage": images.references["cli"],
+                # Nodes here have two cores.
+                "cpu": "100m",
+            },
         },
     }
 

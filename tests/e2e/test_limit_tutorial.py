@@ -16,6 +16,7 @@ from gpushare import contract
 from release import Images, ensure
 from release.published import examples
 from testbed import Bed, SchedulerSpec, Testbed
+from testbed.control_plane.aggregation import TO_PODS
 from testbed.control_plane.nodes import SimNode
 from testbed.cuda.reporting import reporting
 from testbed.daemons.whole_gpu_plugin import static_pod, until_whole_gpus
@@ -41,7 +42,7 @@ async def images() -> Images:
 @pytest_asyncio.fixture(loop_scope="module")
 async def bed(images: Images) -> AsyncIterator[Bed]:
     """A node of one V100 that shares nothing yet, in a cluster with the stack for ``cgpu=true``."""
-    async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as made:
+    async with Testbed(kwok=False, scheduler=SchedulerSpec(version=None), api_flags=TO_PODS) as made:
         control_plane = await deployed.add_control_plane_node(made, images)
         node = await deployed.add_node(made, SimNode(NODE, [V100]), images, static_pods=MANIFESTS)
         plugin = node.kubelet.path(f"{MANIFESTS}/{contract.NVIDIA_PLUGIN_MANIFEST}")

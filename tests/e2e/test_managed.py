@@ -23,6 +23,7 @@ from devkit.waiting import together
 from gpushare.contract import BOARD_NAME, EXTENDER_NAME
 from release import Images, ensure
 from testbed import Bed, SimNode, Testbed, until
+from testbed.control_plane.aggregation import TO_PODS
 from testbed.control_plane.components import url_ready
 from testbed.daemons.prometheus import PrometheusServer
 from testbed.kubelets import BUSYBOX_IMAGE, KubeletSpec, add_kubelet
@@ -92,7 +93,8 @@ def configuration(images: Images) -> dict[str, Any]:
     config["monitoring"]["exporter"]["image"] = references["exporter"]
     config["monitoring"]["prometheus"] = {"image": PROMETHEUS, "cpu": "200m"}
     board = {"image": references["cli"], "tlsSecret": BOARD_NAME, "cpu": "100m"}
-    config["monitoring"] |= {"board": board, "viewers": ["system:serviceaccounts:default"]}
+    api = {"image": references["metrics-api"], "certificatesImage": references["cli"], "cpu": "50m"}
+    config["monitoring"] |= {"metricsApi": api, "board": board, "viewers": ["system:serviceaccounts:default"]}
     return config
 
 
@@ -119,7 +121,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
     archives = await asyncio.gather(
         *(saved(tmp_path_factory.mktemp("image"), *each) for each in PROGRAMS.items())
     )
-    async with Testbed(kwok=False) as bed:
+    async with Testbed(kwok=False, api_flags=TO_PODS) as bed:
         adding = [add_node(bed, SimNode(name, [T4]), images) for name in ("gpu-1", "gpu-2")]
         nodes = await together(adding)
         plain = await add_kubelet(bed, KubeletSpec("cpu-1", services=True))

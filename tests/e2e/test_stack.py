@@ -102,10 +102,9 @@ def images_of(pods: list[Object]) -> list[Any]:
 
 async def test_s0_three_notebooks_share_one_gpu_and_the_fourth_has_a_reason(images: Images) -> None:
     reported = await played(notebooks(), images)
-    # The Job of the certificates has ended.
-    assert images_of(reported.ours) == sorted(
-        images.references[name] for name in ("cli", "device-plugin", "exporter", "extender", "isolation")
-    )
+    # The two Jobs of the certificates have ended.
+    names = ("cli", "cli", "device-plugin", "exporter", "extender", "isolation", "metrics-api", "metrics-api")
+    assert images_of(reported.ours) == sorted(images.references[name] for name in names)
     assert {each["status"]["containerStatuses"][0]["restartCount"] for each in reported.ours} == {0}
     assert reported.limits.count("4308 MiB") == 3
     assert "12/14 (GiB) (85%)" in reported.outputs["kubectl gpushare top node -s"]

@@ -78,11 +78,15 @@ async def say(bed: Bed, pod: str, message: str) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def kubeconfig(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Alice's, whose context has the namespace."""
+    return kubeconfig_of_alice(bed, tmp_path_factory.mktemp("alice"))
+
+
+def kubeconfig_of_alice(bed: Bed, folder: Path) -> Path:
+    """Her context has the namespace."""
     content = yaml.safe_load(bed.kubeconfig_for("alice").read_text())
     for each in content["contexts"]:
         each["context"]["namespace"] = NAMESPACE
-    path = tmp_path_factory.mktemp("alice") / "config"
+    path = folder / "config"
     path.write_text(yaml.safe_dump(content))
     return path
 

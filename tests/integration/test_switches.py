@@ -15,6 +15,7 @@ import pytest_asyncio
 import release
 from gpushare import contract
 from testbed import SchedulerSpec, Testbed, until
+from testbed.control_plane.aggregation import TO_PODS
 from testbed.control_plane.api import Object
 from testbed.cuda import CudaCard, CudaStub
 from testbed.cuda.reporting import reporting
@@ -68,7 +69,7 @@ async def node() -> AsyncIterator[DeployedNode]:
     """A node of one T4 that shares nothing yet, in a cluster with the stack for ``cgpu=true``."""
     images = await release.ensure()
     async with (
-        Testbed(kwok=False, scheduler=SchedulerSpec(version=None)) as bed,
+        Testbed(kwok=False, scheduler=SchedulerSpec(version=None), api_flags=TO_PODS) as bed,
         AsyncExitStack() as stack,
     ):
         control_plane = await deployed.add_control_plane_node(bed, images)
