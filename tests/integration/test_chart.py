@@ -534,10 +534,10 @@ async def test_a_release_is_installed_upgraded_rolled_back_and_removed(bed: Bed,
     await bed.api.create(AUTHORITY.rpartition("/")[0], secret)
 
     await online.run("upgrade", RELEASE, chart, NAMESPACE, LAYOUT, "--set=extender.replicas=3")
-    assert (await replicas(bed), await names(bed, BUDGETS)) == (3, [EXTENDER_NAME])
+    assert (await replicas(bed), await names(bed, BUDGETS)) == (3, [METRICS_API_NAME, EXTENDER_NAME])
 
     await online.run("rollback", RELEASE, "1", NAMESPACE)
-    assert (await replicas(bed), await names(bed, BUDGETS)) == (1, [])
+    assert (await replicas(bed), await names(bed, BUDGETS)) == (1, [METRICS_API_NAME])
     assert (await bed.api.get(AUTHORITY))["data"] == {"ca.key": MADE}
 
     await online.run("upgrade", RELEASE, chart, NAMESPACE, LAYOUT, "--set=isolation.state=absent")
