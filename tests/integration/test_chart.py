@@ -240,7 +240,9 @@ async def template_with(program: Helm, section: str, own: dict[str, Any]) -> Obj
 async def test_the_scheduler_takes_flags_and_variables(offline: Helm) -> None:
     own = {"extraArgs": ["--v=4"], "extraEnv": [{"name": "ONE", "value": "1"}]}
     objects = await offline.rendered("1.36", {"extender": merged(SIDECAR, {"scheduler": own})})
-    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    (deployment,) = (
+        each for each in objects if each["kind"] == "Deployment" and each["metadata"]["name"] == EXTENDER_NAME
+    )
     _, scheduler = deployment["spec"]["template"]["spec"]["containers"]
     assert (scheduler["command"][-1], scheduler["env"]) == ("--v=4", own["extraEnv"])
 

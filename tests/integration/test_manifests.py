@@ -92,7 +92,7 @@ async def test_the_only_warning_of_a_stack_for_1_22_is_for_the_label_of_its_cont
 
 
 async def test_the_validation_finds_an_unknown_field(bed: Bed) -> None:
-    (deployment,) = [each for each in rendered("example") if each["kind"] == "Deployment"]
+    deployment, *_ = [each for each in rendered("example") if each["kind"] == "Deployment"]
     deployment["spec"]["template"]["spec"]["hostNetworks"] = True
     with pytest.raises(DevkitError, match="hostNetworks"):
         await apply(bed, [deployment], "--dry-run=server")

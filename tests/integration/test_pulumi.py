@@ -19,6 +19,7 @@ from components.render import as_yaml
 from components.stack import from_file, load
 from devkit.ports import free_ports
 from devkit.waiting import together
+from gpushare.contract import CERTIFICATES_NAME, SYSTEM_NAMESPACE
 from testbed import Bed, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.pulumi import PulumiError, PulumiOutcome, PulumiStack, old_tokens
@@ -28,7 +29,9 @@ from tests.support.fixtures.clusters import CONTROL_PLANE, names_of, uids_by_nam
 CONFIG: dict[str, Any] = from_file(STACKS["node-port"])
 RENDERED = everything(load(CONFIG))
 DEPLOYMENT = "Deployment/kube-system/gpushare-schd-extender"
-(CERTIFICATES,) = (name for name in names_of(RENDERED) if name.startswith("Job/"))
+(CERTIFICATES,) = (
+    name for name in names_of(RENDERED) if name.startswith(f"Job/{SYSTEM_NAMESPACE}/{CERTIFICATES_NAME}")
+)
 SERVICE = "Service/kube-system/gpushare-schd-extender"
 OTHER_IMAGE = f"example.com/extender@sha256:{'3' * 64}"
 

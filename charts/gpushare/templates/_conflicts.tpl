@@ -10,7 +10,7 @@ What a container has, its effect, the remedy, and the condition that it has no s
 {{- define "gpushare.conflicts" -}}
 deviceMounts:
   has: a mount on /var/run/nvidia-container-devices or /run/nvidia-container-devices
-  which: may add a GPU to that of the device plugin
+  which: may add a GPU to the GPU of the device plugin
   remedy: mount the volume elsewhere
   holds: c.?volumeMounts.orValue([]).all(m, !m.mountPath.matches('^/*([.]/+)*(var/+([.]/+)*run/+([.]/+)*nvidia-container-devices|run/+([.]/+)*nvidia-container-devices)(/.*)?$'))
 guarantee:
