@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from devkit.errors import DevkitError
 from devkit.process import Command, Process, run_text
 from devkit.waiting import together, until
 from gpushare.contract import EVENT_PLACED, EVENT_REFUSED, LABEL_NO_ISOLATION
@@ -82,7 +83,7 @@ async def perform(bed: Bed, step: StoryStep) -> None:
     for prefix in step.waiting:
         await until(partial(_refused, bed, prefix), f"an event that explains why {prefix}… waits", _SETTLE_S)
     for name in step.crashing:
-        await until(partial(_crashes, bed, name), f"{name} to be in CrashLoopBackOff", _SETTLE_S)
+        await _until_crashing(bed, name)
 
 
 async def until_running(bed: Bed, number: int) -> None:
@@ -101,6 +102,15 @@ async def _refused(bed: Bed, prefix: str) -> bool:
     return any(
         reason == EVENT_REFUSED for name, reason, _ in await pod_events(bed) if name.startswith(prefix)
     )
+
+
+async def _until_crashing(bed: Bed, name: str) -> None:
+    """Wait until the pod is in CrashLoopBackOff. Raises DevkitError with its state and its log."""
+    try:
+        await until(partial(_crashes, bed, name), f"{name} to be in CrashLoopBackOff", _SETTLE_S)
+    except DevkitError as error:
+        state = await show(bed, f"kubectl describe pod {name}; kubectl logs {name} 2>&1 || true")
+        raise DevkitError(f"{error}\n{state}") from error
 
 
 async def _crashes(bed: Bed, name: str) -> bool:
