@@ -15,7 +15,7 @@ from rich.text import Text
 
 RECORDING: Final = Path(__file__).parent / "demo.txt"
 PICTURE: Final = Path(__file__).parent / "demo.svg"
-_WIDTH: Final = 136
+_WIDTH: Final = 142
 """Columns; a longer line is cut, as in a terminal that does not wrap."""
 _FONTS: Final = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
 """They would be loaded from another site; the font of the reader does."""
