@@ -51,7 +51,7 @@ _POLICY_RELEASE = "1.22"
 
 def page() -> str:
     """The page."""
-    rows = [*map(_kubernetes, RELEASES), *_programs()]
+    rows = [*map(_kubernetes, RELEASES), *_of_clusters(), *_around_clusters()]
     tail = _TAIL.format(releases=", ".join(RELEASES), policy=_POLICY_RELEASE)
     return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows) + tail
 
@@ -70,7 +70,8 @@ def _kubernetes(release: str) -> tuple[str, ...]:
     )
 
 
-def _programs() -> Iterator[tuple[str, ...]]:
+def _of_clusters() -> Iterator[tuple[str, ...]]:
+    """Schedulers, what deploys to a cluster, and what runs on its nodes."""
     yield (
         "kube-scheduler with a Policy file, as the Aliyun pair is installed",
         TOOLS[f"kube-scheduler-{_POLICY_RELEASE}"].version,
@@ -109,6 +110,10 @@ def _programs() -> Iterator[tuple[str, ...]]:
         "node agent, exporter and library on a node with its own kernel",
         "`tests/integration/test_cgroup_v2.py`",
     )
+
+
+def _around_clusters() -> Iterator[tuple[str, ...]]:
+    """What builds, prepares and watches a cluster."""
     yield "podman", "of Debian", "images of the services", "`tests/integration/test_images.py`"
     yield (
         "ansible-core",
