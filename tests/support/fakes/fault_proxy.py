@@ -42,7 +42,7 @@ class FaultProxy:
     """The last parts of watches that clients got."""
     _session: aiohttp.ClientSession | None = None
     _server: web.Server | None = None
-    _streams: set[web.StreamResponse] = field(default_factory=set)
+    _streaming: dict[int, web.Request] = field(default_factory=dict)
     _background: set["asyncio.Task[None]"] = field(default_factory=set)
 
     def has_shown_deletion(self, name: str) -> bool:
@@ -73,6 +73,9 @@ class FaultProxy:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Answer one request with a fault or from the API server."""
         self.seen.append(f"{request.method} {request.path}")
+        if "watch" in request.query:
+            # From its arrival: a watch that the API server has not answered yet is dropped too.
+            self._streaming[id(request)] = request
         try:
             return await self._answer(request)
         except aiohttp.ClientError:
@@ -80,6 +83,8 @@ class FaultProxy:
             if request.transport:
                 request.transport.abort()
             return web.Response()
+        finally:
+            self._streaming.pop(id(request), None)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         for fault in list(self.faults):
@@ -96,7 +101,7 @@ class FaultProxy:
         async with self._session.request(request.method, url, data=body or None, headers=headers) as reply:
             answer = web.StreamResponse(status=reply.status, headers=_passed(reply.headers))
             await answer.prepare(request)
-            self._streams.add(answer)
+            self._streaming[id(request)] = request
             try:
                 async for chunk in reply.content.iter_any():
                     if "watch" in request.query:
@@ -110,8 +115,6 @@ class FaultProxy:
                 # A client may end its watch at any time; aiohttp would log that with a traceback.
                 if request.transport and not request.transport.is_closing():
                     raise
-            finally:
-                self._streams.discard(answer)
             return answer
 
     def later(self, request: web.Request, delay_s: float) -> None:
@@ -151,11 +154,10 @@ class FaultProxy:
                 each.transport.abort()
 
     def drop_streams(self) -> None:
-        """Abort all streamed responses, in particular watches."""
-        for stream in list(self._streams):
-            transport = stream._req.transport if stream._req else None
-            if transport:
-                transport.abort()
+        """Abort all watches, and all other responses that have begun."""
+        for request in list(self._streaming.values()):
+            if request.transport:
+                request.transport.abort()
 
 
 def _passed(headers: Mapping[str, str]) -> dict[str, str]:
