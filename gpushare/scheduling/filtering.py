@@ -16,7 +16,7 @@ from gpushare.model.annotations import Shares
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import NOT_FOUND, PodRequest, Rejection, insufficient, place, too_large
 from gpushare.scheduling.ledger import Ledger
-from gpushare.scheduling.placement import suitability
+from gpushare.scheduling.placement import score
 from gpushare.scheduling.score_cache import UNFIT, Scores
 
 _SIMPLE_PER_STEP: Final = 500
@@ -206,5 +206,5 @@ def _score_of(book: Book, pod_request: PodRequest, shares: Shares) -> int:
     chosen = [usages[index] for index, _ in shares]
     if not all(usage.card.is_listed for usage in chosen):
         return 0
-    part = suitability(book, chosen, pod_request.demand, pod_request.placement)
+    part = score(book, chosen, pod_request.demand, pod_request.placement)
     return 1 + round((MAX_EXTENDER_SCORE - 1) * part)

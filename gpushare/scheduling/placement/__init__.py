@@ -4,7 +4,7 @@ A new policy is one new module with a class that satisfies ``Policy``, and its n
 finds the lists for users that must have it too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -16,7 +16,7 @@ from gpushare.scheduling.placement.spread import Spread
 
 
 class Placement(StrEnum):
-    """Which GPU of a node is selected for a pod: the fullest one that fits, or the emptiest one."""
+    """Which GPUs of a node are selected for a pod: the fullest ones that fit, or the emptiest ones."""
 
     BINPACK = "binpack"
     SPREAD = "spread"
@@ -44,16 +44,15 @@ def policy_name(book: Book, requested: str | None = None) -> str:
 
 
 def choose(
-    book: Book, fitting: Iterable[CardUsage], demand: Demand, requested: str | None = None
+    book: Book, fitting: Sequence[CardUsage], demand: Demand, requested: str | None = None
 ) -> tuple[int, ...] | None:
     """The indices of the GPUs for the demand, ascending, chosen from those that fit; None if too few fit."""
-    ranked = POLICIES[policy_name(book, requested)].ranked(book, fitting, demand)
-    chosen = ranked[: demand.cards]
-    return tuple(sorted(usage.card.index for usage in chosen)) if len(chosen) == demand.cards else None
+    if not 0 < demand.cards <= len(fitting):
+        return None
+    usages = POLICIES[policy_name(book, requested)].chosen(book, fitting, demand)
+    return tuple(sorted(usage.card.index for usage in usages))
 
 
-def suitability(
-    book: Book, chosen: Iterable[CardUsage], demand: Demand, requested: str | None = None
-) -> float:
+def score(book: Book, chosen: Sequence[CardUsage], demand: Demand, requested: str | None = None) -> float:
     """How well the node suits the demand on the chosen GPUs, from 0 to 1."""
-    return POLICIES[policy_name(book, requested)].suitability(book, tuple(chosen), demand)
+    return POLICIES[policy_name(book, requested)].score(book, chosen, demand)
