@@ -15,6 +15,7 @@ from gpushare.errors import InvalidRequest
 from gpushare.extender import codec
 from gpushare.extender.backoff import Wait, WaitOf, no_wait
 from gpushare.extender.decision import BindRequest
+from gpushare.extender.node_objects import filter_objects_steps, score_objects_steps
 from gpushare.model.demand import Malformed
 from gpushare.model.names import is_object_name
 from gpushare.model.objects import Pod
@@ -63,14 +64,16 @@ def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0, wait_of: WaitOf 
         # In steps, as all that depends on the size of a request: a tenant's pod may have 10,000 levels.
         args = yield from codec.decode_steps(body, codec.FilterArgs)
         pod = _pod(args.pod)
+        asked = yield from codec.asked_nodes_steps(args)
         # Here, because after a bind it is too late: the pod would run, and its status could not be written.
         if not codec.has_room(body):
-            full = FilterOutcome(unresolvable=dict.fromkeys(codec.asked_nodes(args), REASON_ANNOTATIONS))
-            return VerbResult(codec.filter_answer(args, full))
-        outcome = yield from _filter(args, pod, ledger, most, wait_of(pod))
-        waiting = pod if _may_fit_soon(outcome, ledger) else None
+            full = FilterOutcome(unresolvable=dict.fromkeys(asked.names, REASON_ANNOTATIONS))
+            return VerbResult(codec.filter_answer(asked, full))
+        outcome = yield from _filter(asked, pod, ledger, most, wait_of(pod))
+        # Who sends objects simulates, and does not wait for events.
+        waiting = pod if asked.objects is None and _may_fit_soon(outcome, ledger) else None
         passed = (pod, outcome.passed) if outcome.passed else None
-        return VerbResult(codec.filter_answer(args, outcome), may_fit_soon=waiting, passed=passed)
+        return VerbResult(codec.filter_answer(asked, outcome), may_fit_soon=waiting, passed=passed)
     except InvalidRequest as error:
         return VerbResult(error_answer("filter", str(error)), str(error))
 
@@ -87,14 +90,17 @@ def _is_closed(book: Book | None) -> bool:
 
 
 def _filter(
-    args: codec.FilterArgs, pod: Pod, ledger: Ledger, most: int, wait: Wait | None
+    asked: codec.AskedNodes, pod: Pod, ledger: Ledger, most: int, wait: Wait | None
 ) -> Generator[None, None, FilterOutcome]:
     """A pod with a malformed demand fits on no node."""
-    names = codec.asked_nodes(args)
+    names = asked.names
     if isinstance(pod.demand, Malformed):
         return FilterOutcome(unresolvable=dict.fromkeys(names, pod.demand.problem))
     left = [name for name in names if not wait.excludes(name)] if wait else names
-    outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), left, most)
+    if asked.objects is None:
+        outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), left, most)
+    else:
+        outcome = yield from filter_objects_steps(asked.objects, ledger, pod_request_of(pod), left, most)
     if wait:
         excluded = filter(wait.excludes, names)
         # Unresolvable, so that kube-scheduler evicts no pod there.
@@ -106,8 +112,12 @@ def prioritize_steps(body: bytes, ledger: Ledger) -> Steps:
     """Scores 0–10; empty for an invalid request, because this verb has no error field."""
     try:
         args = yield from codec.decode_steps(body, codec.FilterArgs)
-        answer = yield from scores_steps(_pod(args.pod), codec.asked_nodes(args), ledger)
-        return VerbResult(answer)
+        pod = _pod(args.pod)
+        asked = yield from codec.asked_nodes_steps(args)
+        if asked.objects is None:
+            return VerbResult((yield from scores_steps(pod, asked.names, ledger)))
+        scores = yield from score_objects_steps(asked.objects, ledger, pod_request_of(pod))
+        return VerbResult(codec.scores_answer(scores))
     except InvalidRequest as error:
         return VerbResult(error_answer("prioritize", str(error)), str(error))
 

@@ -166,6 +166,21 @@ async def test_whole_nodes_are_passed_back_to_a_scheduler_without_a_cache(extend
     assert answer["Nodes"]["items"] == [whole]
 
 
+async def test_a_template_beside_a_real_node_is_evaluated_from_its_object(extender: Extender) -> None:
+    """As Cluster Autoscaler asks: the API has no such node."""
+    full = await extender.node(14)
+    units = {"aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"}
+    template = {"metadata": {"name": "template-0"}, "status": {"capacity": units, "allocatable": units}}
+    real = {"metadata": {"name": full}, "status": {"capacity": {}}}
+    pod = await extender.create(12)
+    assert await extender.bind(pod, full) == ""
+    objects = {"items": [real, template]}
+    _, answer = await extender.post("filter", {"Pod": gpu_pod("x", 14), "Nodes": objects, "NodeNames": None})
+    assert (answer["Nodes"]["items"], list(answer["FailedNodes"])) == ([template], [full])
+    _, answer = await extender.post("filter", {"Pod": gpu_pod("x", 15), "Nodes": objects, "NodeNames": None})
+    assert list(answer["FailedAndUnresolvableNodes"]) == [full, "template-0"]
+
+
 async def test_prioritize_scores_fuller_gpus_higher_and_omits_the_lowest_score(extender: Extender) -> None:
     half, empty = await extender.node(8), await extender.node(80)
     _, scores = await extender.post("prioritize", {"Pod": gpu_pod("x", 4), "NodeNames": [half, empty]})

@@ -31,6 +31,15 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
         return decoder.decode(shallow(bytes(body)))
 
 
+def decode_steps(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> Generator[None, None, T]:
+    """As ``decode``, and yield between the parts of a deep document."""
+    try:
+        return decoder.decode(body)
+    except RecursionError:
+        document = yield from shallow_steps(bytes(body))
+        return decoder.decode(document)
+
+
 async def decode_in_turns(
     decoder: msgspec.json.Decoder[T],
     body: bytes | msgspec.Raw,
