@@ -96,6 +96,9 @@ class DevicePlugin:
     """Whether the agents also read the pods of their kubelets, which static pods with GPU memory need. The CA
     of the cluster must have signed the certificates of the kubelets. Before Kubernetes 1.33 this needs
     ``nodes/proxy``, a right that includes running commands in every pod."""
+    startup_taint: bool = False
+    """Whether the agents may remove the startup taint with which an autoscaler adds nodes, once the units of
+    the node are there: the right to patch nodes, of which a policy allows nothing else."""
     runtime_class: ObjectName | None = None
     """RuntimeClass for NVIDIA's runtime, if that is not the default runtime of the nodes."""
     driver_root: NodePath | None = None

@@ -51,7 +51,9 @@ VERSION = KubernetesVersion(1, 33)
 STACK = Extender(exposure=Exposure.NODE_PORT, certificates_image="none")
 ROLES: Mapping[str, list[Object]] = {
     "Extender": extender_manifests.objects(STACK, VERSION),
-    "Node agent (`nodes/pods` only with `queryKubelet`)": agent_manifests.shared(VERSION, query_kubelet=True),
+    "Node agent (with `queryKubelet` and `startupTaint`)": agent_manifests.shared(
+        VERSION, query_kubelet=True, startup_taint=True
+    ),
     "Exporter": exporter_manifests.objects(Exporter()),
     "Prometheus (`monitoring.prometheus`)": prometheus_manifests.objects(Prometheus(), VERSION, {}),
     "Metrics API": metrics_api_manifests.objects(MetricsApi(tls_secret="own"), VERSION),  # noqa: S106 - a name

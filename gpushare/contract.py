@@ -107,6 +107,11 @@ ANN_CORDONED_CARDS: Final = "gpushare.io/cordoned-cards"
 ANN_MPS_MULTI_USER: Final = "gpushare.io/mps-multi-user"
 """``true`` if the MPS servers of the node can serve several users at once; set by an administrator."""
 
+# --- taints -------------------------------------------------------------------------------------
+STARTUP_TAINTS: Final = ("gpushare.io/starting", "startup-taint.cluster-autoscaler.kubernetes.io/gpushare")
+"""Keys of taints of nodes that autoscalers add: the agent removes them once the kubelet offers units. Cluster
+Autoscaler knows the prefix of the second one without ``--startup-taint``."""
+
 # --- containers, as the device plugin configures them ------------------------------------------------
 ENV_IDX: Final = "ALIYUN_COM_GPU_MEM_IDX"
 ENV_POD: Final = "ALIYUN_COM_GPU_MEM_POD"

@@ -29,6 +29,7 @@ from gpushare.contract import (
     RESOURCE_MEM,
     RESOURCE_TIME_SLICED_GPU,
     RESOURCE_WHOLE_GPU,
+    STARTUP_TAINTS,
     SYSTEM_NAMESPACE,
     UNHEALTHY_PREFIX,
 )
@@ -71,6 +72,11 @@ _NODE_OF_CONFIG_MAP: Final = (
 )
 _NO_KEY: Final = "ConfigMaps and Secrets of tenants may not have the key"
 _ALSO: Final = "the pods there and its ConfigMap"
+_ONLY_STARTUP_TAINTS: Final = (
+    "!variables.is_node || object.spec.?unschedulable == oldObject.spec.?unschedulable"
+    " && (variables.after == variables.before || variables.after =="
+    f" variables.before.filter(t, !(t.key in {list(STARTUP_TAINTS)})))"
+)
 _Validation = tuple[str, str]
 """A CEL expression that must be true, and one for the message if it is not."""
 
@@ -114,7 +120,10 @@ def _allocations() -> list[Object]:
 
 
 def _agents() -> list[Object]:
-    """An agent writes only to its node, the pods of its node, and the ConfigMap of its node."""
+    """An agent writes only to its node, the pods of its node, and the ConfigMap of its node.
+
+    Of the spec of its node, it may change the startup taints only.
+    """
     return _policy(
         "gpushare-agents",
         ("nodes", "nodes/status", "configmaps", *_POD_WRITES),
@@ -124,12 +133,19 @@ def _agents() -> list[Object]:
             "node": "request.resource.resource == 'nodes' ? object.metadata.name"
             f" : request.resource.resource == 'configmaps' ? {_NODE_OF_CONFIG_MAP}"
             " : object.spec.?nodeName.orValue('')",
+            "is_node": "request.resource.resource == 'nodes' && oldObject != null",
+            "before": "variables.is_node ? oldObject.spec.?taints.orValue([]) : []",
+            "after": "variables.is_node ? object.spec.?taints.orValue([]) : []",
         },
         validations=[
             (
                 "variables.own != '' && variables.node == variables.own",
                 f"'an agent may write only to its node (' + variables.own + '), {_ALSO}'",
-            )
+            ),
+            (
+                _ONLY_STARTUP_TAINTS,
+                "'of the spec of its node, an agent may only remove startup taints'",
+            ),
         ],
     )
 

@@ -61,11 +61,12 @@ def objects(
     if not plugins:
         return []
     query_kubelet = any(plugin.query_kubelet for plugin in plugins)
+    startup_taint = any(plugin.startup_taint for plugin in plugins)
     agents = (_pool(plugin, isolation) for plugin in plugins)
-    return [*shared(version, query_kubelet=query_kubelet), *agents]
+    return [*shared(version, query_kubelet=query_kubelet, startup_taint=startup_taint), *agents]
 
 
-def shared(version: KubernetesVersion, *, query_kubelet: bool) -> list[Object]:
+def shared(version: KubernetesVersion, *, query_kubelet: bool, startup_taint: bool) -> list[Object]:
     """Account and roles for the agents of all pools."""
     kubelet = "nodes/pods" if version >= _KUBELET_KNOWS_PODS else "nodes/proxy"
     return account_with_rights(
@@ -76,6 +77,8 @@ def shared(version: KubernetesVersion, *, query_kubelet: bool) -> list[Object]:
             rule("", ["nodes/status", "pods/status"], ["patch"]),
             rule("", ["events"], ["create"]),
             *([rule("", [kubelet], ["get"])] if query_kubelet else []),
+            # Taints are in no subresource.
+            *([rule("", ["nodes"], ["patch"])] if startup_taint else []),
         ],
         system=[rule("", ["configmaps"], ["create", "patch"])],
     )

@@ -105,11 +105,20 @@ RESOURCES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node; ``effect`` as the API writes it."""
+
+    key: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
 class LocalNode:
     """The relevant part of a node's object. A resource that the node does not have is absent, not 0.
 
-    ``kubelet_version`` is the kubelet's version as it reports it (``v1.36.3``), ``runtime_version`` that of
-    the container runtime (``containerd://2.1.4``); both are empty if unknown.
+    ``taints`` are all of them, in the order of the object. ``kubelet_version`` is the kubelet's version as it
+    reports it (``v1.36.3``), ``runtime_version`` that of the container runtime (``containerd://2.1.4``); both
+    are empty if unknown.
     """
 
     name: str
@@ -120,3 +129,4 @@ class LocalNode:
     allocatable: Mapping[str, int] = field(default_factory=dict)
     kubelet_version: str = ""
     runtime_version: str = ""
+    taints: tuple[Taint, ...] = ()

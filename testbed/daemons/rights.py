@@ -18,8 +18,8 @@ _VERSION: Final = KubernetesVersion(1, 36)
 
 
 def of_agent() -> str:
-    """Return the account, roles and bindings of the node agent as YAML, with that to query the kubelet."""
-    return _yaml(device_plugin.shared(_VERSION, query_kubelet=True))
+    """Return the account, roles and bindings of the node agent as YAML, with all optional rights."""
+    return _yaml(device_plugin.shared(_VERSION, query_kubelet=True, startup_taint=True))
 
 
 def of_exporter() -> str:

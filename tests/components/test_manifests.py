@@ -1081,6 +1081,12 @@ def test_agents_that_query_kubelets_have_the_right_to_pods_from_1_33_on(
     assert ["--query-kubelet" in each for each in commands] == [False, True]
 
 
+def test_agents_may_patch_nodes_only_where_a_pool_starts_with_a_taint() -> None:
+    plain, starting = made(), made(pools=[{"startupTaint": True}])
+    rights = [granted(each, "ClusterRole", "gpushare-device-plugin") for each in (plain, starting)]
+    assert rights[1] - rights[0] == {("nodes", "patch")}
+
+
 def test_no_account_may_create_secrets_or_write_to_objects_of_others() -> None:
     """Kinds in which an object of another component could be changed: all rights there name the object."""
     for each in from_stack("everything"):

@@ -1,6 +1,8 @@
 """Attacks on the allocations of others, and on the GPUs of a node, by tenants and by an agent."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -11,20 +13,26 @@ from components.config_extender import Extender
 from components.manifests import admission
 from components.manifests.parts import Object
 from gpushare.adapters.kube.access import ApiAccess
+from gpushare.adapters.kube.agent_api import KubeAgentApi
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.contract import (
     AGENT_NAME,
     ALLOCATION_ANNOTATIONS,
+    ANN_CARDS,
     ANN_IDX,
     ANN_SEAL,
     EXTENDER_NAME,
     MIRROR_ANNOTATION,
+    RESOURCE_MEM,
+    STARTUP_TAINTS,
     UNHEALTHY_PREFIX,
 )
+from gpushare.deviceplugin.core.startup_taints import removed_taints
 from gpushare.errors import ApiError
 from gpushare.kubescheduler.config import parse_version
 from gpushare.model.conflicts import OWN_FILES, OWN_GUARANTEE, OWN_PRELOAD, PRELOADED_DRIVER, ConflictRule
 from gpushare.model.demand import SUFFIX, UNITS_AND_WHOLE
+from gpushare.model.local_node import LocalNode, Taint
 from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Api
 from testbed.programs.binaries import release
@@ -372,6 +380,53 @@ async def test_an_agent_writes_to_its_node_and_to_pods_there(agent: KubeClient, 
 async def test_an_agent_writes_to_nothing_of_another_node(agent: KubeClient, path: str) -> None:
     text = await patched(agent, path, {"metadata": {"annotations": {ANN_IDX: "0"}}})
     assert "an agent may write only to its node (n1), the pods there and its ConfigMap" in text
+
+
+TAINTS = [{"key": key, "effect": "NoSchedule"} for key in ("first", *STARTUP_TAINTS, "last")]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"taints": TAINTS[1:]},
+        {"taints": [*TAINTS, {"key": "new", "effect": "NoExecute"}]},
+        {"taints": [TAINTS[0], {"key": "new", "effect": "NoExecute"}, TAINTS[3]]},
+        {"unschedulable": True},
+    ],
+)
+async def test_an_agent_changes_nothing_else_of_the_spec_of_its_node(
+    cluster: Bed, agent: KubeClient, spec: Object
+) -> None:
+    await cluster.api.patch("/api/v1/nodes/n1", {"spec": {"taints": TAINTS}})
+    text = await patched(agent, "/api/v1/nodes/n1", {"spec": spec})
+    assert "of the spec of its node, an agent may only remove startup taints" in text
+
+
+async def test_an_agent_removes_the_startup_taints_of_its_node(cluster: Bed, agent: KubeClient) -> None:
+    path = "/api/v1/nodes/n1"
+    uid = (await cluster.api.patch(path, {"spec": {"taints": TAINTS}}))["metadata"]["uid"]
+    node_api = KubeAgentApi(agent, node="n1", identity="agent")
+    seen = LocalNode(
+        "n1",
+        uid,
+        annotations={ANN_CARDS: "[]"},
+        allocatable={RESOURCE_MEM: 14},
+        taints=tuple(Taint(**each) for each in TAINTS),
+    )
+    # While the agent has an older state, nothing is removed, whatever is in those places now.
+    await cluster.api.patch(path, {"spec": {"taints": TAINTS[1:]}})
+    with pytest.raises(ApiError) as late:
+        await node_api.remove_taints(removed_taints(seen) or [])
+    assert late.value.status == HTTPStatus.UNPROCESSABLE_ENTITY
+    assert (await cluster.api.get(path))["spec"]["taints"] == TAINTS[1:]
+
+    await node_api.remove_taints(removed_taints(replace(seen, taints=seen.taints[1:])) or [])
+    assert (await cluster.api.get(path))["spec"]["taints"] == TAINTS[3:]
+    # A second agent on the node, or a second attempt.
+    with pytest.raises(ApiError) as again:
+        await node_api.remove_taints(removed_taints(replace(seen, taints=seen.taints[1:])) or [])
+    assert again.value.status == HTTPStatus.UNPROCESSABLE_ENTITY
+    await cluster.api.patch(path, {"spec": {"taints": None}})
 
 
 async def test_a_stolen_name_of_the_agent_writes_nothing(cluster: Bed) -> None:

@@ -4,7 +4,7 @@ The permissions of the Aliyun plugin's manifest are enough: the kubelet's creden
 status subresources.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -48,6 +48,12 @@ class KubeAgentApi:
     async def patch_node(self, patch: Mapping[str, Any]) -> None:
         """PATCH ``nodes/status``, which also accepts metadata in the same write."""
         await self._patch(f"{_NODES}/{self._node}/status", patch)
+
+    async def remove_taints(self, operations: Sequence[Mapping[str, Any]]) -> None:
+        """PATCH the node itself with a JSON patch: no subresource accepts taints."""
+        await self._client.request(
+            "PATCH", f"{_NODES}/{self._node}", timeout_s=_TIMEOUT_S, body=list(operations)
+        )
 
     async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
         """PATCH the status of the pod, which also accepts metadata, or the pod if only that is allowed."""

@@ -25,7 +25,7 @@ from gpushare.adapters.kube.wire import (
 from gpushare.contract import ANN_ASSIGNED, ANN_ASSUME_TIME, MIRROR_ANNOTATION
 from gpushare.errors import InvalidRequest, KubeletError
 from gpushare.model.conflicts import Conflict, Declared, conflicts_of
-from gpushare.model.local_node import RESOURCES, GpuPod, LocalNode, LocalPod
+from gpushare.model.local_node import RESOURCES, GpuPod, LocalNode, LocalPod, Taint
 from gpushare.model.quantity import parse_quantity
 
 _MAX_NS_DIGITS: Final = 19
@@ -98,10 +98,20 @@ class _LocalNodeStatus(Struct, rename="camel"):
     node_info: _NodeInfo | None = None
 
 
+class _WireTaint(Struct):
+    key: str = ""
+    effect: str = ""
+
+
+class _LocalNodeSpec(Struct):
+    taints: list[_WireTaint] | None = None
+
+
 class WireLocalNode(Struct):
     """The daemon's own node."""
 
     metadata: LabelledMeta = field(default_factory=LabelledMeta)
+    spec: _LocalNodeSpec = field(default_factory=_LocalNodeSpec)
     status: _LocalNodeStatus = field(default_factory=_LocalNodeStatus)
 
 
@@ -209,6 +219,7 @@ def _local_node(wire: WireLocalNode) -> tuple[str, LocalNode]:
         _resources(status.allocatable or {}),
         versions.kubelet_version or "",
         versions.container_runtime_version or "",
+        tuple(Taint(each.key, each.effect) for each in wire.spec.taints or ()),
     )
     return meta.name, facts
 

@@ -40,6 +40,7 @@ _PROBE_S = 5
 _JSON = "application/json"
 _CONTENT = {"PATCH": "application/merge-patch+json"}
 _APPLY = "application/apply-patch+yaml"
+_JSON_PATCH = "application/json-patch+json"
 """JSON is YAML, and older API servers know no other name."""
 _USER_AGENT = f"gpushare/{__version__}"
 _CA_S = 60.0
@@ -118,18 +119,19 @@ class KubeClient:
         *,
         timeout_s: float,
         query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | list[Mapping[str, Any]] | None = None,
         fence: Fence | None = None,
         is_apply: bool = False,
     ) -> bytes:
         """Return the body of a 2xx response. Raises ApiError for any other response, or on timeout.
 
-        A PATCH is a merge patch, or with ``is_apply`` a server-side apply, whose query names the manager.
+        A PATCH is a merge patch, a list of operations a JSON patch, and with ``is_apply`` it is a server-side
+        apply, whose query names the manager.
         ``fence`` is called once the connection is up, right before the first byte: if it refuses, a request
         with a body is not sent (``ApiError.unsent``).
         """
         data = None if body is None else _Body(_encode(body), fence)
-        content = _APPLY if is_apply else _CONTENT.get(method, _JSON)
+        content = _APPLY if is_apply else _content_type(method, body)
         async with self._timely(method, path, timeout_s, query, data, content) as response:
             with _api_errors(self.host, method, path):
                 return await response.read()
@@ -280,6 +282,10 @@ class KubeClient:
             text = f"{method} {self.host}{path}: no credentials in time from {self._access.credentials}"
             raise ApiError(text, reason="Timeout", unsent=True) from error
         return headers | ({"Authorization": authorization} if authorization else {})
+
+
+def _content_type(method: str, body: object) -> str:
+    return _JSON_PATCH if isinstance(body, list) else _CONTENT.get(method, _JSON)
 
 
 def _content(ca: Pem | None) -> bytes | None:

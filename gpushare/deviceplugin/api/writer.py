@@ -3,12 +3,12 @@
 The agent sets the desired state at any time and never waits. The writer compares it with the actual state
 and writes the differences one at a time: the ConfigMap of unhealthy GPUs first, then the node, and pods only
 when the node is up to date. So ``gpushare.io/assigned`` is written before any pod is corrected, and no GPU
-looks free in between. Failed writes are retried until they succeed or are no longer desired, also after an
-outage of the API server.
+looks free in between. Startup taints of the node are removed last. Failed writes are retried until they
+succeed or are no longer desired, also after an outage of the API server.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ import structlog
 from gpushare.deviceplugin.api.backoff import BackoffPolicy, WriteBackoff
 from gpushare.deviceplugin.core.node_patch import DesiredNode, applied, patch, without_labels
 from gpushare.deviceplugin.core.pod_patches import PodPatches
+from gpushare.deviceplugin.core.startup_taints import removed_taints, without_startup_taints
 from gpushare.deviceplugin.metrics import PluginEventMetrics, PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
 from gpushare.errors import ApiError
@@ -35,11 +36,13 @@ _NODE: Final = "node"
 _NODE_REPEATED: Final = "node again"
 _LABELS: Final = "node labels"
 _UNHEALTHY: Final = "unhealthy"
+_TAINTS: Final = "node taints"
 _WATCHDOG_S: Final = 60.0
 _EFFECTS: Final = {
     "configmaps": "unhealthy GPUs are published in the node's annotation only",
     "nodes": "the GPUs of the node are not published",
     "pods": "annotations of pods are not corrected",
+    _TAINTS: "the node keeps its startup taint: set startupTaint of the node agent",
 }
 """Effect of a missing permission, by resource."""
 _LABELS_REFUSED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY)
@@ -50,6 +53,9 @@ class AgentApi(Protocol):
 
     async def patch_node(self, patch: Mapping[str, Any]) -> None:
         """Merge into the agent's node: metadata and status, through the status subresource."""
+
+    async def remove_taints(self, operations: Sequence[Mapping[str, Any]]) -> None:
+        """Apply a JSON patch to the agent's node; 422 if the node has changed so that it does not apply."""
 
     async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
         """Merge annotations into a pod; 404 if it is gone, or if its name has another UID now."""
@@ -110,7 +116,7 @@ class ApiWriter:
     def set_pods(self, patches: PodPatches) -> None:
         """Set the desired annotations of pods, by UID. Other pods are forgotten."""
         self._pods = patches
-        kept = {*patches, _NODE, _LABELS, _UNHEALTHY}
+        kept = {*patches, _NODE, _LABELS, _UNHEALTHY, _TAINTS}
         for uid in (self._written.keys() | self._reported.things) - kept:
             self._written.pop(uid, None)
             self._reported.end(uid)
@@ -170,6 +176,9 @@ class ApiWriter:
             if self._written.get(uid) != annotations:
                 send = partial(self._send_pod, pod, annotations)
                 yield _Write(uid, "pods", annotations, send, ready=node_written)
+        if taints := removed_taints(self._actual_node):
+            send = partial(self._send_taints, taints)
+            yield _Write(_TAINTS, _TAINTS, taints, send, ready=node_written)
 
     def _node_write(self) -> _Write | None:
         """The pending write of the node, None if it is up to date; not ready while its state is unknown."""
@@ -209,7 +218,7 @@ class ApiWriter:
         if self._reported.end(write.key):
             log.info("published_after_failure", what=write.right)
         self._backoff.succeeded(write.key)
-        if write.key == _NODE:
+        if write.key in (_NODE, _TAINTS):
             if not self._is_repeated(write):
                 self._backoff.succeeded(_NODE_REPEATED)
             self._backoff.failed(_NODE_REPEATED)
@@ -265,6 +274,11 @@ class ApiWriter:
         self._metrics.degraded.labels(_LABELS).set(0)
         if self._reported.end(_LABELS):
             log.info("degraded_mode_over", right=_LABELS)
+
+    async def _send_taints(self, operations: Sequence[Mapping[str, Any]]) -> None:
+        await self._api.remove_taints(operations)
+        if self._actual_node:
+            self._actual_node = without_startup_taints(self._actual_node)
 
     async def _send_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
         """Patch the pod. A pod that was deleted, or replaced by another of its name, is no error."""

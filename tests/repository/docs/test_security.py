@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/concepts/security.md").read_text()
 ACCOUNTS = {
     "Extender": "extender",
-    "Node agent (`nodes/pods` only with `queryKubelet`)": "node agent",
+    "Node agent (with `queryKubelet` and `startupTaint`)": "node agent",
     "Exporter": "exporter",
     "Metrics API": "metrics API",
     "Certificate of the metrics API": "certificates of the metrics API (a Job and a CronJob)",

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpushare.deviceplugin.core.startup_taints import without_startup_taints
 from gpushare.errors import ApiError
 from gpushare.model.local_node import LocalNode
 from gpushare.model.objects import Pod
@@ -37,10 +38,12 @@ class FakeAgentApi:
     unhealthy: str | None = None
     events: list[KubeEvent] = field(default_factory=list)
     patches: list[Mapping[str, Any]] = field(default_factory=list)
+    removals: list[Sequence[Mapping[str, Any]]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     node_errors: deque[ApiError | None] = field(default_factory=deque)
     pod_errors: dict[str, deque[ApiError | None]] = field(default_factory=dict)
     unhealthy_errors: deque[ApiError | None] = field(default_factory=deque)
+    taint_errors: deque[ApiError | None] = field(default_factory=deque)
     event_errors: deque[ApiError | None] = field(default_factory=deque)
     away: bool = False
     before: Hook | None = None
@@ -59,6 +62,13 @@ class FakeAgentApi:
                 capacity=_merge(self.node.capacity, status.get("capacity", {})),
                 allocatable=_merge(self.node.allocatable, status.get("allocatable", {})),
             )
+
+    async def remove_taints(self, operations: Sequence[Mapping[str, Any]]) -> None:
+        self.log.append("taints")
+        with self._alone():
+            await self._answer(self.taint_errors)
+            self.removals.append(operations)
+            self.node = without_startup_taints(self.node)
 
     async def patch_pod(self, pod: Pod, annotations: Mapping[str, str | None]) -> None:
         self.log.append(pod.name)

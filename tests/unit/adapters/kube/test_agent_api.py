@@ -68,6 +68,12 @@ async def test_metadata_and_status_of_the_node_are_one_write_through_its_status(
     assert wire.seen == [("PATCH", "/api/v1/nodes/n/status", MERGE, patch)]
 
 
+async def test_taints_are_removed_by_a_json_patch_of_the_node() -> None:
+    operations = [{"op": "remove", "path": "/spec/taints/0"}]
+    wire, _ = await exchange(lambda api: api.remove_taints(operations), fixed(200, "{}"))
+    assert wire.seen == [("PATCH", "/api/v1/nodes/n", "application/json-patch+json", operations)]
+
+
 async def test_a_pod_is_patched_with_its_uid() -> None:
     wire, _ = await exchange(lambda api: api.patch_pod(POD, {"a": "b", "c": None}), fixed(200, "{}"))
     body = {"metadata": {"uid": "uid-1", "annotations": {"a": "b", "c": None}}}

@@ -13,7 +13,7 @@ from gpushare.kubescheduler.config import KubernetesVersion
 VERSION = KubernetesVersion(1, 36)
 MANIFESTS = {
     EXTENDER_NAME: extender.objects(Extender(exposure=Exposure.NODE_PORT), VERSION),
-    AGENT_NAME: device_plugin.shared(VERSION, query_kubelet=False),
+    AGENT_NAME: device_plugin.shared(VERSION, query_kubelet=False, startup_taint=False),
     EXPORTER_NAME: exporter.objects(Exporter()),
 }
 

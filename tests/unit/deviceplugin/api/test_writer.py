@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 import pytest
 from structlog.testing import capture_logs
 
-from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, LABEL_CARD_MODEL, RESOURCE_COUNT
+from gpushare.contract import ANN_ASSIGNED_NODE, ANN_CARDS, LABEL_CARD_MODEL, RESOURCE_COUNT, RESOURCE_MEM
 from gpushare.deviceplugin.api.backoff import BackoffPolicy
 from gpushare.deviceplugin.api.writer import ApiWriter
 from gpushare.deviceplugin.core.node_patch import DesiredNode, desired_node
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus
 from gpushare.deviceplugin.metrics import PluginMetrics
 from gpushare.deviceplugin.watchdog import Watchdog
+from gpushare.errors import ApiError
 from gpushare.model.cards import Card
-from gpushare.model.local_node import LocalNode
+from gpushare.model.local_node import LocalNode, Taint
 from gpushare.model.options import MemoryUnit
 from gpushare.ports import node_event
 from tests.support.builders.scheduling import pod
@@ -419,3 +420,80 @@ async def test_a_write_that_got_no_answer_is_repeated() -> None:
         await scene.settles()
         assert scene.api.log == ["node", "node"]
         assert LABEL_CARD_MODEL in scene.api.node.labels
+
+
+# --- startup taints --------------------------------------------------------------------------------
+
+STARTED = replace(
+    NODE,
+    annotations={ANN_CARDS: "[]"},
+    allocatable={RESOURCE_MEM: 14},
+    taints=(Taint("other", "NoSchedule"), Taint("gpushare.io/starting", "NoSchedule")),
+)
+
+
+def started(*taint_errors: ApiError) -> Scene:
+    """A node whose units are there, and whose desired state the writer knows."""
+    scene = Scene(FakeAgentApi(node=STARTED, taint_errors=deque(taint_errors)))
+    scene.writer.set_node(want())
+    scene.writer.observe_node(STARTED)
+    return scene
+
+
+async def test_a_startup_taint_goes_after_the_node_and_its_pods_are_written() -> None:
+    scene = started()
+    scene.writer.set_pods({"a": (pod("a"), SERVED)})
+    async with working(scene):
+        await scene.settles()
+    assert scene.api.log == ["node", "a", "taints"]
+    assert [taint.key for taint in scene.api.node.taints] == ["other"]
+
+
+async def test_a_startup_taint_stays_until_the_units_are_there() -> None:
+    scene = Scene(FakeAgentApi(node=replace(STARTED, allocatable={})))
+    async with working(scene):
+        scene.writer.set_node(want())
+        scene.writer.observe_node(scene.api.node)
+        await scene.settles()
+        assert scene.api.log == ["node"]
+        scene.writer.observe_node(replace(scene.api.node, allocatable={RESOURCE_MEM: 14}))
+        await scene.settles()
+    assert scene.api.log[-1] == "taints"
+
+
+async def test_after_another_controller_changed_the_taints_they_are_read_again() -> None:
+    """The patch did not apply, and the watch shows the new places."""
+    scene = started(refused(422, "test failed"))
+
+    async def shrink() -> None:
+        if scene.api.log[-1] == "taints" and len(scene.api.node.taints) > 1:
+            scene.api.node = replace(scene.api.node, taints=STARTED.taints[1:])
+            scene.writer.observe_node(scene.api.node)
+
+    scene.api.before = shrink
+    async with working(scene):
+        await scene.settles()
+    assert scene.api.node.taints == ()
+    assert [each["path"] for each in scene.api.removals[0] if each["op"] == "remove"] == ["/spec/taints/0"]
+
+
+async def test_a_taint_that_another_agent_has_removed_is_no_error_for_long() -> None:
+    scene = started(*[refused(422, "path is missing")] * 2)
+    async with working(scene):
+        await until(lambda: scene.api.log.count("taints") >= 1, poll_s=0)
+        scene.writer.observe_node(replace(scene.api.node, taints=()))
+        await scene.settles()
+    assert scene.metric("degraded_mode", right="node taints") in (None, 0)
+
+
+async def test_without_the_right_to_patch_nodes_it_is_said_and_the_rest_works() -> None:
+    scene = started(*[refused(403, "cannot patch nodes")] * 3)
+    scene.writer.set_pods({"a": (pod("a"), SERVED)})
+    with capture_logs() as logs:
+        async with working(scene):
+            await until(lambda: scene.metric("degraded_mode", right="node taints") == 1, poll_s=0)
+            assert scene.api.log[:2] == ["node", "a"]
+            await scene.settles()
+    assert scene.metric("degraded_mode", right="node taints") == 0
+    (said,) = (entry for entry in logs if entry["event"] == "degraded_mode")
+    assert said["effect"] == "the node keeps its startup taint: set startupTaint of the node agent"
