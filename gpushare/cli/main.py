@@ -31,6 +31,9 @@ TOOLS: Final = {
     "migrate": Lazy(
         "gpushare.cli.migrate.command:migrate", "Report what HAMi or the Aliyun pair uses, and convert it."
     ),
+    "node-group": Lazy(
+        "gpushare.cli.node_group.command:command", "Print what Cluster Autoscaler must know of a node group."
+    ),
     "scheduler-config": Lazy(
         "gpushare.cli.scheduler_config:command", "Print the configuration of kube-scheduler."
     ),

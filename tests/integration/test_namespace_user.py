@@ -42,6 +42,7 @@ OTHERS: Final = {
     "runbook": "needs no cluster",
     "version": "needs no cluster",
     "scheduler-config": "needs no cluster",
+    "node-group": "needs no cluster",
     "scheduler-manifest": "is for the control plane",
     "certificates": "is for administrators",
 }
