@@ -1,4 +1,4 @@
-"""Entries from which Cluster Autoscaler makes the template of a group without nodes: tags, labels, annotations.
+"""Tags, labels and annotations from which Cluster Autoscaler makes the template of an empty group.
 
 Read in its sources at commit b7bb87ea of 2026-05-25: ``cloudprovider/aws/aws_manager.go``,
 ``azure/azure_template.go``, ``gce/templates.go`` and ``clusterapi/clusterapi_utils.go``.
