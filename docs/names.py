@@ -174,6 +174,17 @@ NODE_LABELS: Final = (
         "`false` keeps NVIDIA's device plugin off the node",
     ),
 )
+NODE_TAINTS: Final = (
+    Name(
+        "STARTUP_TAINTS",
+        "administrator, where a group defines its nodes",
+        "effect `NoSchedule`",
+        "the node takes pods as soon as it has units",
+        "`gpushare.io/starting:NoSchedule`",
+        "the node is starting: the node agent removes the taint once the units are there, if it may "
+        "([startup taint](../how-to/autoscale-nodes.md#the-startup-taint))",
+    ),
+)
 NODE_ANNOTATIONS: Final = (
     Name(
         "ANN_CARDS",
@@ -468,6 +479,7 @@ EVENTS: Final = (
 SECTIONS: Final[Mapping[str, Sequence[Name]]] = {
     "Resources": RESOURCES,
     "Labels of nodes": NODE_LABELS,
+    "Taints of nodes": NODE_TAINTS,
     "Annotations of nodes": NODE_ANNOTATIONS,
     "Labels and annotations of pods": POD_METADATA,
     "Variables of containers": VARIABLES,

@@ -12,6 +12,7 @@ from gpushare import contract
 from gpushare.cli.board.command import board
 from gpushare.cli.doctor.command import doctor
 from gpushare.cli.migrate.command import migrate
+from gpushare.cli.node_group.command import command as node_group
 from gpushare.cli.recommend.command import recommend
 from gpushare.cli.report.command import report
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
@@ -72,7 +73,7 @@ def test_a_scheduler_config_command_of_the_docs_runs(arguments: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "command", [board, doctor, migrate, recommend, report], ids=lambda command: command.name
+    "command", [board, doctor, migrate, node_group, recommend, report], ids=lambda command: command.name
 )
 def test_a_command_of_the_plugin_in_the_docs_is_valid(command: click.Command) -> None:
     for arguments in shown(f"kubectl gpushare {command.name}"):
@@ -98,6 +99,7 @@ def test_flags_in_the_docs_exist() -> None:
         board,
         doctor,
         migrate,
+        node_group,
         recommend,
         report,
         render,
@@ -119,6 +121,7 @@ def test_flags_in_the_docs_exist() -> None:
         "--reuse-values",
     }
     others |= {"--model", "--gpu-memory-utilization", "--cuda-memory-pool-byte-size", "--exit-on-error"}
+    others |= {"--startup-taint", "--feature-gates", "--node-labels"}
     others |= {"--server-side", "--prune", "--applyset", "--force-conflicts"}
     others |= {"--ca-file", "--cert-file", "--key-file", "--experimental-watch-progress-notify-interval"}
     benches = (*bench_extender.params, *bench_models.params)

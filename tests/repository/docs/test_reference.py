@@ -9,7 +9,7 @@ from gpushare import contract
 from gpushare.__main__ import COMMANDS
 from gpushare.monitoring import catalogue
 
-MET_BY_USERS = ("RESOURCE_", "LABEL_", "LABELS_", "ANN_", "ENV_", "EVENT_")
+MET_BY_USERS = ("RESOURCE_", "LABEL_", "LABELS_", "ANN_", "ENV_", "EVENT_", "STARTUP_")
 
 
 @pytest.mark.parametrize("page", generate.PAGES)
