@@ -4,8 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gpushare.adapters.kube.wire import WireNode, core_node
 from gpushare.extender.verbs import VerbResult, filter_steps, prioritize_steps
 from gpushare.model.cards import Card, format_cards
 from gpushare.scheduling.events import Reserved
@@ -213,3 +217,28 @@ def test_many_whole_nodes_are_read_in_steps_and_known_ones_not_at_all() -> None:
     assert steps >= 10
     steps, _ = counted(filter_steps(request(wire_pod(), *(template(f"t{i}") for i in range(2000))), REAL))
     assert steps >= 50
+
+
+# --- the same answer as for a real node -----------------------------------------------------------
+
+
+@given(
+    units=st.lists(st.integers(0, 24), min_size=1, max_size=4),
+    asks=st.integers(1, 60),
+    gpus=st.integers(1, 4),
+    mode=st.sampled_from(["share", "cgpu", "core_mem", "mps"]),
+)
+def test_a_template_takes_the_pods_that_an_empty_node_like_it_takes(
+    units: list[int], asks: int, gpus: int, mode: str
+) -> None:
+    cards = format_cards(tuple(Card(index, size) for index, size in enumerate(units)))
+    example = template(
+        units=sum(units) or 1,
+        labels={"ack.node.gpu.schedule": mode},
+        annotations={"gpushare.io/cards": cards},
+    )
+    asking = wire_pod(asks, gpus=gpus)
+    real = cluster(core_node(msgspec.convert(example, WireNode)))
+    by_name = json.dumps({"Pod": asking, "NodeNames": ["template"]}).encode()
+    expected = json.loads(finished(filter_steps(by_name, real)).answer)
+    assert filtered(asking, example) == (expected["NodeNames"], expected["FailedNodes"])

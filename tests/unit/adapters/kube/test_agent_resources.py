@@ -12,7 +12,7 @@ from gpushare.adapters.kube.agent_resources import gpu_pods, local_node, local_p
 from gpushare.adapters.kube.watch import Follower
 from gpushare.errors import ApiError, KubeletError
 from gpushare.model.changes import Deleted, Upserted
-from gpushare.model.local_node import GpuPod, LocalNode, LocalPod
+from gpushare.model.local_node import GpuPod, LocalNode, LocalPod, Taint
 from tests.support.waiting import until
 from tests.unit.adapters.fakes import page, serving
 
@@ -221,3 +221,9 @@ async def test_a_static_pod_is_the_node_pod_with_the_uid_of_the_kubelet() -> Non
     static = pod(container(units=None), annotations={"kubernetes.io/config.mirror": "hash"})
     ((change,), _) = await followed(local_pods("n"), static)
     assert (change.key, change.value.uid, change.value.mirror) == ("u", "hash", True)
+
+
+async def test_taints_of_the_node_keep_their_places() -> None:
+    taints = [{"key": "a", "effect": "NoExecute", "timeAdded": "2026-11-29T00:00:00Z"}, {"key": "b"}]
+    changes, _ = await followed(local_node("n"), {"metadata": {"name": "n"}, "spec": {"taints": taints}})
+    assert changes[0].value.taints == (Taint("a", "NoExecute"), Taint("b", ""))
