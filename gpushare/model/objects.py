@@ -40,6 +40,9 @@ class Pod:
 
     ``owner`` is the controller of the pod, as ``StatefulSet/<name>``, empty without one. ``workload`` is its
     UID if it replaces the pod at once when the pod fails, empty otherwise.
+    ``preempts`` is False for the preemption policy Never. ``safe_to_evict`` is what its annotation says, None
+    if it has none. ``held`` is whether room on the nominated node was made for it, so that no pod of the same
+    priority takes it.
     ``rejected`` is the kubelet's message about a pod that it did not admit, None if it did, and
     ``rejected_at`` the time, as the API writes it.
     """
@@ -65,6 +68,9 @@ class Pod:
     workload: str = ""
     rejected: str | None = None
     rejected_at: str = ""
+    preempts: bool = True
+    safe_to_evict: bool | None = None
+    held: bool = False
 
     @property
     def full_name(self) -> str:

@@ -40,7 +40,8 @@ class Reservation:
 class Nominee:
     """A pending pod that the scheduler, or another controller, expects on a node: ``nominatedNodeName``.
 
-    ``pod`` is its namespace and name, ``created`` its creation time as the API writes it.
+    ``pod`` is its namespace and name, ``created`` its creation time as the API writes it. ``held`` is whether
+    room was made for it: pods of the same priority leave it too, also at their bind.
     """
 
     uid: str
@@ -49,6 +50,7 @@ class Nominee:
     priority: int
     created: str = ""
     placement: str | None = None
+    held: bool = False
 
     @property
     def turn(self) -> tuple[int, str, str]:
@@ -58,7 +60,7 @@ class Nominee:
 
 def nominee_of(pod: Pod, demand: Demand) -> Nominee:
     """The nominee that a pod is."""
-    return Nominee(pod.uid, pod.full_name, demand, pod.priority, pod.created, pod.placement)
+    return Nominee(pod.uid, pod.full_name, demand, pod.priority, pod.created, pod.placement, pod.held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,17 +139,23 @@ def competing_nominees(book: Book, pod_request: PodRequest) -> list[Nominee]:
     """The nominated pods for which the pod has to leave units, in the order of their turns.
 
     A pod that is not nominated waits for those of equal priority too, except at its bind: filter has let it
-    pass, and a nominee that has come since waits for it.
+    pass, and a nominee that has come since waits for it, unless room was made for that nominee.
     """
     if not book.nominees:
         return []
     mine = book.nominees.get(pod_request.uid)
-    least = pod_request.priority + pod_request.binding
     waiting = (
         n for n in book.nominees.values() if n.uid != pod_request.uid and n.uid not in book.reservations
     )
-    competitors = [n for n in waiting if (n.turn < mine.turn if mine else n.priority >= least)]
+    competitors = [n for n in waiting if (n.turn < mine.turn if mine else _goes_first(n, pod_request))]
     return sorted(competitors, key=lambda nominee: nominee.turn)
+
+
+def _goes_first(nominee: Nominee, pod_request: PodRequest) -> bool:
+    """Whether a pod that is not nominated leaves units for the nominee."""
+    if pod_request.binding and not nominee.held:
+        return nominee.priority > pod_request.priority
+    return nominee.priority >= pod_request.priority
 
 
 def _with_nominees(book: Book, nominees: list[Nominee]) -> Book:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 BudgetsOf = Callable[[str], Iterable[DisruptionBudget]]
 """The budgets that the eviction of a pod (by UID) uses."""
+MayGo = Callable[[Reservation], bool]
+"""Whether a pod may be evicted."""
 Cost = tuple[int, int, int, int]
 _LOWEST: Final = -(2**31)
 _DEFAULT_PRIORITY: Final = 0
@@ -62,7 +64,7 @@ def victims_by_node_steps(
         book = ledger.books.get(name)
         if book and (mine is None or mine[0] == name):
             book = without(book, frozenset({pod_request.uid})) if mine else book
-            victims = yield from _victims_steps(book, pod_request, tuple(uids), budgets_of)
+            victims = yield from victims_steps(book, pod_request, tuple(uids), budgets_of)
             if victims is not None:
                 chosen[name] = victims
         yield
@@ -73,12 +75,22 @@ def victims_on(
     book: Book, pod_request: PodRequest, proposed: tuple[str, ...], budgets_of: BudgetsOf = no_budgets
 ) -> Victims | None:
     """The victims on one node; None if evicting all pods of lower priority does not help."""
-    return result_of(_victims_steps(book, pod_request, proposed, budgets_of))
+    return result_of(victims_steps(book, pod_request, proposed, budgets_of))
 
 
-def _victims_steps(
-    book: Book, pod_request: PodRequest, proposed: tuple[str, ...], budgets_of: BudgetsOf
+def lower_than(priority: int) -> MayGo:
+    """Bound pods of lower priority; kube-scheduler knows no others."""
+    return lambda reservation: reservation.confirmed and reservation.priority < priority
+
+
+def victims_steps(
+    book: Book,
+    pod_request: PodRequest,
+    proposed: tuple[str, ...],
+    budgets_of: BudgetsOf,
+    may_go: MayGo | None = None,
 ) -> Generator[None, None, Victims | None]:
+    """As ``victims_on``, among the pods that ``may_go``; by default those of lower priority."""
     needs_units = not pod_request.demand.empty
     if needs_units and unfit(book, pod_request.demand):
         return None
@@ -87,7 +99,8 @@ def _victims_steps(
     remaining = without(book, terminating | frozenset(proposed))
     added: frozenset[str] | None = frozenset()
     if needs_units:
-        added = yield from _Eviction(remaining, pod_request, budgets_of, proposed).cheapest_steps()
+        allowed = may_go or lower_than(pod_request.priority)
+        added = yield from _Eviction(remaining, pod_request, budgets_of, proposed, allowed).cheapest_steps()
     if added is None:
         return None
     violations = len(violating(_most_important_first(remaining, added), budgets_of, proposed))
@@ -129,6 +142,7 @@ class _Eviction:
     pod_request: PodRequest
     budgets_of: BudgetsOf
     proposed: tuple[str, ...]
+    may_go: MayGo
 
     def cheapest_steps(self) -> Generator[None, None, frozenset[str] | None]:
         """The pods with the lowest cost: on as many GPUs as the demand needs, otherwise on any GPUs."""
@@ -140,10 +154,10 @@ class _Eviction:
             if victims is not None:
                 per_card.append(victims)
         per_card.sort(key=self._cost)
-        all_lower = self._lower(self.book.reservations.values())
+        all_candidates = self._candidates(self.book.reservations.values())
         cheap = frozenset[str]().union(*per_card[: self.pod_request.demand.cards])
         # All only if the cheap ones are not enough: each candidate costs one more placement.
-        for some in (cheap, all_lower):
+        for some in (cheap, all_candidates):
             if self._fits(some):
                 return (yield from self._reprieved_steps(some, self._fits))
         return None
@@ -152,7 +166,7 @@ class _Eviction:
         return fits(without(self.book, evicted), self.pod_request)
 
     def _on_card_steps(self, index: int) -> Generator[None, None, frozenset[str] | None]:
-        """Pods of lower priority to evict from a GPU for one GPU's amount; None if that is not enough."""
+        """Pods to evict from a GPU for one GPU's amount; None if that is not enough."""
         on_card = _on_card(self.book, index)
         # Nominated pods choose among all GPUs of the node.
         seen = self.book if self.book.nominees else _only_card(self.book, index, on_card)
@@ -160,14 +174,11 @@ class _Eviction:
         def fits(evicted: frozenset[str]) -> bool:
             return _fits_without(seen, evicted, self.pod_request, index)
 
-        lower = self._lower(on_card)
-        return (yield from self._reprieved_steps(lower, fits)) if fits(lower) else None
+        candidates = self._candidates(on_card)
+        return (yield from self._reprieved_steps(candidates, fits)) if fits(candidates) else None
 
-    def _lower(self, reservations: Iterable[Reservation]) -> frozenset[str]:
-        """Candidates: bound pods of lower priority; kube-scheduler knows no others."""
-        return frozenset(
-            r.uid for r in reservations if r.confirmed and r.priority < self.pod_request.priority
-        )
+    def _candidates(self, reservations: Iterable[Reservation]) -> frozenset[str]:
+        return frozenset(r.uid for r in reservations if self.may_go(r))
 
     def _reprieved_steps(
         self, victims: frozenset[str], fits: Callable[[frozenset[str]], bool]
@@ -188,16 +199,18 @@ class _Eviction:
         return violating(_most_important_first(self.book, victims), self.budgets_of, self.proposed)
 
     def _cost(self, victims: frozenset[str]) -> Cost:
-        """The order of kube-scheduler for nodes.
+        """The order of kube-scheduler for nodes: the fewest violations of disruption budgets come first."""
+        return len(self._violating(victims)), *cost_of(self.book, victims)
 
-        It is: the fewest violations of disruption budgets, the lowest top priority, the lowest sum, the
-        fewest pods. Priorities are summed relative to the lowest possible priority, so that more victims
-        never cost less.
-        """
-        priorities = [self.book.reservations[uid].priority for uid in victims]
-        top = max(priorities, default=_LOWEST)
-        total = sum(priority - _LOWEST for priority in priorities)
-        return len(self._violating(victims)), top, total, len(priorities)
+
+def cost_of(book: Book, victims: Iterable[str]) -> tuple[int, int, int]:
+    """What the eviction of these pods costs: the top priority, the sum of the priorities, the number of pods.
+
+    Priorities are summed relative to the lowest possible priority, so that more victims never cost less.
+    """
+    priorities = [book.reservations[uid].priority for uid in victims]
+    total = sum(priority - _LOWEST for priority in priorities)
+    return max(priorities, default=_LOWEST), total, len(priorities)
 
 
 def _most_important_first(book: Book, uids: Iterable[str]) -> list[str]:

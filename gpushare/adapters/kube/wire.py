@@ -187,9 +187,11 @@ class PodAnnotations(
         "seal": contract.ANN_SEAL,
         "mode": contract.ANN_MODE,
         "placement": contract.ANN_PLACEMENT,
+        "safe_to_evict": contract.ANN_SAFE_TO_EVICT,
+        "safe_for_autoscaler": contract.ANN_SAFE_TO_EVICT_AUTOSCALER,
     },
 ):
-    """Placement annotations."""
+    """Placement annotations, and whether the pod may be evicted."""
 
     idx: str | None = None
     pod: str | None = None
@@ -198,6 +200,8 @@ class PodAnnotations(
     seal: str | None = None
     mode: str | None = None
     placement: str | None = None
+    safe_to_evict: str | None = None
+    safe_for_autoscaler: str | None = None
 
 
 class _Owner(Struct):
@@ -256,6 +260,7 @@ class PodSpec(Struct, rename="camel"):
 
     node_name: str | None = None
     priority: int | None = None
+    preemption_policy: str | None = None
     containers: tuple[PodContainer, ...] | None = None
     init_containers: tuple[PodContainer, ...] | None = None
     security_context: _Security | None = None
@@ -312,7 +317,15 @@ def pod_of(wire: WirePod) -> Pod | None:
         workload=_shared_text(owner.uid) if owner and owner.kind not in _PATIENT else "",
         rejected=_rejected(status),
         rejected_at=status.start_time or "" if _rejected(status) is not None else "",
+        preempts=spec.preemption_policy != "Never",
+        safe_to_evict=_safe_to_evict(meta.annotations),
     )
+
+
+def _safe_to_evict(annotations: PodAnnotations | None) -> bool | None:
+    """What the annotations say; other values than true and false say nothing."""
+    said = (annotations.safe_to_evict, annotations.safe_for_autoscaler) if annotations else ()
+    return next((text == "true" for text in said if text in ("true", "false")), None)
 
 
 def _controller(meta: PodMeta) -> _Owner | None:
