@@ -10,6 +10,7 @@ from components.options import accepts
 from components.services import EXTENDER, WEBHOOK
 from gpushare.contract import SIDECAR_SCHEDULER
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.options import MakeRoom
 from gpushare.runtime.settings import LogLevel
 
 FIRST_MUTATING: Final = KubernetesVersion(1, 36)
@@ -116,6 +117,10 @@ class Extender:
     """Image with digest of the Job that makes certificates; default: ``cli`` of ``images``."""
     log_level: LogLevel = LogLevel.INFO
     """Lowest level that is logged."""
+    make_room: MakeRoom | None = None
+    """Whether the leader evicts pods of lower priority for a pod that fits on no GPU, although a node has
+    enough units in all: ``never``, ``dry-run`` (events only) or ``evict``. Only with ``evict`` its account
+    has the right to evict pods. Default: ``never``."""
     shortlist: int | None = None
     """Maximum number of nodes that a filter call returns, the best ones; 0 for all. Default: 100 for
     ``sidecar``, where the scheduler calls no other extender, else all."""

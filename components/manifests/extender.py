@@ -44,6 +44,7 @@ from gpushare.contract import (
     TLS_KEY,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.options import MakeRoom
 
 _LABELS: Final = labels(EXTENDER_NAME)
 _TLS_FOLDER: Final = "/etc/gpushare/tls"
@@ -95,6 +96,7 @@ def _account(settings: Extender) -> list[Object]:
             rule("", ["nodes"], ["list", "watch"]),
             rule("", ["pods"], ["get", "list", "watch"]),
             rule("", ["pods/binding", "events"], ["create"]),
+            *([rule("", ["pods/eviction"], ["create"])] if settings.make_room is MakeRoom.EVICT else []),
             rule("policy", ["poddisruptionbudgets"], ["list", "watch"]),
         ],
         system=[

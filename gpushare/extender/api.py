@@ -18,6 +18,12 @@ class ExtenderApi(Protocol):
         ``fence`` is called last; if it returns a reason, nothing is sent (``ApiError.unsent``).
         """
 
+    async def evict(self, pod: Pod, *, timeout_s: float, fence: Fence) -> None:
+        """POST an Eviction with the pod's UID; 429 if a disruption budget forbids it now.
+
+        ``fence`` as for ``bind``.
+        """
+
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod in etcd (quorum read); None if there is none."""
 

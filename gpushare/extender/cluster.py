@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from gpushare.extender.backoff import PERIOD_S, RejectionBackoff, Wait
 from gpushare.extender.seal import Sealer
@@ -40,6 +41,7 @@ class ClusterState:
         self._budgets: dict[str, DisruptionBudget] = {}
         self._budget_index: Budgets | None = Budgets()
         self._unproven: dict[str, Pod] = {}
+        self._held: dict[str, str] = {}
         self._changed: dict[str, set[asyncio.Future[None]]] = {}
         self._next: asyncio.Future[None] | None = None
 
@@ -64,6 +66,28 @@ class ClusterState:
     def see_pod(self, pod: Pod) -> None:
         """Apply a pod that was read outside the watch."""
         self.apply(PodObserved(self._keep(pod)))
+
+    def hold_room(self, pod: Pod, node: str | None) -> None:
+        """Keep units of the node free for a pod that waits; None: no longer.
+
+        The pod is a nominee of the node in the ledger until it is placed or gone.
+        """
+        if node is None:
+            self._held.pop(pod.uid, None)
+        else:
+            self._held[pod.uid] = node
+        if known := self.pods.get(pod.uid):
+            self.apply(PodObserved(self._with_room(known)))
+
+    def note_eviction(self, uid: str) -> None:
+        """The pod terminates, which the watch is about to show, unless it has shown its end."""
+        if known := self.pods.get(uid):
+            self.pods[uid] = replace(known, terminating=True)
+            self.apply(PodObserved(self.pods[uid]))
+
+    def held_node(self, uid: str) -> str | None:
+        """The node where room is held for a pod; None if there is none."""
+        return self._held.get(uid)
 
     def change_sealer_steps(self, sealer: Sealer) -> Generator[None, None, None]:
         """Check pods with this key from now on, and again those whose claim the last key did not prove.
@@ -94,7 +118,17 @@ class ClusterState:
             self._unproven.pop(pod.uid, None)
         else:
             self._unproven[pod.uid] = pod
-        return checked
+        return self._with_room(checked) if self._held else checked
+
+    def _with_room(self, pod: Pod) -> Pod:
+        """The pod as the ledger sees it. A nomination by kube-scheduler comes first."""
+        node = self._held.get(pod.uid)
+        if node is None or pod.nominated:
+            return pod
+        if not pod.is_considered:
+            del self._held[pod.uid]
+            return pod
+        return replace(pod, nominated=node, held=True)
 
     def change_pods(self, batch: Iterable[Upserted[Pod] | Deleted]) -> list[Pod]:
         """Apply a batch of the pod watch; returns the pods that were added or changed."""
@@ -104,6 +138,7 @@ class ClusterState:
             if isinstance(change, Deleted):
                 self.pods.pop(change.key, None)
                 self._unproven.pop(change.key, None)
+                self._held.pop(change.key, None)
                 events.append(PodDeleted(change.key))
             else:
                 self._note_rejection(change.value)

@@ -20,6 +20,8 @@ from gpushare.extender.binder import Binder
 from gpushare.extender.clients import OPEN_PORT, Clients, is_open
 from gpushare.extender.cluster import ClusterState
 from gpushare.extender.events import ExtenderEventMetrics
+from gpushare.extender.eviction_budget import EvictionBudget
+from gpushare.extender.evictor import Evictor
 from gpushare.extender.freshness import Freshness, SyncStatus
 from gpushare.extender.leadership import Leadership
 from gpushare.extender.lease import Replica
@@ -27,10 +29,13 @@ from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.only_replica import Leader, OnlyReplica
 from gpushare.extender.overcommit import watch_overcommit
+from gpushare.extender.room import RoomMaker, RoomRules
 from gpushare.extender.routes import MAX_BODY_BYTES, peer_routes, scheduler_routes
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import DEFAULT_NAMES, ExtenderSettings
+from gpushare.extender.waiting_pods import WaitingPods
 from gpushare.extender.watches import ExtenderWatches
+from gpushare.model.options import MakeRoom
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
@@ -149,6 +154,9 @@ class ExtenderDaemon:
         self._freshness = Freshness(self._sync_status, lambda: self._watches.lost_s)
         self._leadership = self._make_leadership(api, settings, replica)
         self._binder = self._make_binder(api, tasks, settings)
+        self._evictor = self._make_evictor(api, settings)
+        self._waiting = None if settings.make_room is MakeRoom.NEVER else WaitingPods()
+        self._room = self._make_room_maker(peers, settings, self._waiting) if self._waiting else None
         self._register_gauges()
         self.scheduler_routes = self._make_routes(peers, settings.shortlist)
         self.peer_routes = peer_routes(self.scheduler_routes)
@@ -163,7 +171,7 @@ class ExtenderDaemon:
             replica=replica,
             durations=durations,
             catch_up=catch_up,
-            binding=lambda: self._binder.busy,
+            binding=lambda: self._binder.busy or self._evictor.busy,
         )
 
     def _make_binder(
@@ -179,6 +187,31 @@ class ExtenderDaemon:
             durations=settings.lease_durations,
         )
 
+    def _make_evictor(self, api: KubeExtenderApi, settings: ExtenderSettings) -> Evictor:
+        return Evictor(
+            self._cluster,
+            api,
+            announce=self._leadership.announce,
+            fence=self._leadership.fence,
+            durations=settings.lease_durations,
+        )
+
+    def _make_room_maker(self, peers: Peers, settings: ExtenderSettings, waiting: WaitingPods) -> RoomMaker:
+        return RoomMaker(
+            self._cluster,
+            waiting,
+            self._evictor,
+            rules=RoomRules(
+                dry_run=settings.make_room is MakeRoom.DRY_RUN,
+                after_s=settings.make_room_after,
+                budget=EvictionBudget(settings.evictions_per_hour, settings.namespace_evictions_per_hour),
+            ),
+            leadership=self._leadership,
+            peers=peers,
+            metrics=self._metrics,
+            record_event=self._recorder.record,
+        )
+
     def _make_routes(self, peers: Peers, shortlist: int) -> Handler:
         service = SchedulerService(
             self._cluster,
@@ -188,6 +221,7 @@ class ExtenderDaemon:
             metrics=self._metrics,
             missing=self._freshness.missing,
             shortlist=shortlist,
+            waiting=self._waiting,
         )
         return scheduler_routes(service, self._clients)
 
@@ -215,16 +249,19 @@ class ExtenderDaemon:
         yield self._lead_when_synced()
         yield self._explain_when_leading()
         yield self._recorder.run()
+        if self._room:
+            yield self._room.run()
         yield watch_overcommit(self._cluster, self._recorder)
         yield watch_loop_delay(self._metrics.loop_delay.observe)
 
     async def drain(self) -> None:
-        """Wait for the POSTs in progress; without unclear binds, allow the release of the Lease.
+        """Wait for the POSTs in progress; without unclear ones, allow the release of the Lease.
 
         After a crash or a drain that takes too long the Lease expires instead, and the next leader waits.
         """
+        await self._evictor.stop()
         await self._binder.drain()
-        if not self._binder.unclear:
+        if not (self._binder.unclear or self._evictor.unclear):
             self._leadership.release_at_end()
         self._binder.unclear.cancel()
 

@@ -20,6 +20,7 @@ class ExtenderMetrics:
         self.binds = counter(catalogue.EXTENDER_BINDS, registry)
         self.prioritized = counter(catalogue.EXTENDER_PRIORITIZED, registry)
         self.forwarded = counter(catalogue.EXTENDER_FORWARDED, registry)
+        self.evictions = counter(catalogue.EXTENDER_ROOM, registry)
         self.unclear = gauge(catalogue.EXTENDER_UNCLEAR, registry)
         self.leads = gauge(catalogue.EXTENDER_LEADS, registry)
         self.degraded = gauge(catalogue.EXTENDER_DEGRADED, registry)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Final
 
 from gpushare.adapters.extender_peers import FORWARDED_HEADER
-from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION
+from gpushare.contract import EXTENDER_PREFIX, EXTENDER_VERSION, EXTENDER_WAITING_PATH
 from gpushare.extender import codec
 from gpushare.extender.clients import Clients
 from gpushare.extender.service import SchedulerService
@@ -26,6 +26,7 @@ _TOO_LARGE: Final = (
 )
 _INSPECT: Final = f"{EXTENDER_PREFIX}/inspect"
 _BIND: Final = f"{EXTENDER_PREFIX}/bind"
+_OF_PEERS: Final = {_BIND, EXTENDER_WAITING_PATH}
 _FORWARDED: Final = FORWARDED_HEADER.lower().encode()
 
 
@@ -64,6 +65,9 @@ def scheduler_routes(service: SchedulerService, clients: Clients) -> Handler:
         f"{EXTENDER_PREFIX}/{name}": _checked(service, clients, name, verb)
         for name, verb in {**verbs, "bind": bind}.items()
     }
+    posts[EXTENDER_WAITING_PATH] = _checked(
+        service, clients, "waiting", lambda request: Response(service.note_waiting(request.body or b""))
+    )
     gets: dict[str, Handler] = {
         _INSPECT: lambda _: _pending(service.inspect_all()),
         "/version": lambda _: text_response(EXTENDER_VERSION),
@@ -86,10 +90,10 @@ def scheduler_routes(service: SchedulerService, clients: Clients) -> Handler:
 
 
 def peer_routes(all_routes: Handler) -> Handler:
-    """The routes of a port that only other replicas use: bind."""
+    """The routes of a port that only other replicas use: bind, and the pods that wait."""
 
     def handle(request: Request) -> Response | PendingResponse:
-        return all_routes(request) if request.path == _BIND else no_route(request, {_BIND})
+        return all_routes(request) if request.path in _OF_PEERS else no_route(request, _OF_PEERS)
 
     return handle
 

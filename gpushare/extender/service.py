@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +25,7 @@ from gpushare.extender.node_cache import NodeCache
 from gpushare.extender.only_replica import Leader
 from gpushare.extender.prepared import PreparedScores, expected_request
 from gpushare.extender.verbs import Steps, VerbResult
+from gpushare.extender.waiting_pods import WaitingPods, decoded
 from gpushare.model.objects import Pod
 from gpushare.runtime.rate import TokenBucket, refusal_log
 from gpushare.scheduling.advice.inspection import inspect, inspect_node
@@ -56,10 +56,11 @@ Verb = Callable[[bytes, Ledger], Steps]
 class SchedulerService:
     """Answers the scheduler; ``shortlist`` is the maximum of nodes that filter returns, 0 for all.
 
-    ``missing`` returns why the caches are incomplete; None once they are complete.
+    ``missing`` returns why the caches are incomplete; None once they are complete. ``waiting`` notes the pods
+    that filter refuses, None if no room is made for them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of the extender that it uses
         self,
         cluster: ClusterState,
         *,
@@ -69,6 +70,7 @@ class SchedulerService:
         metrics: ExtenderMetrics,
         missing: Callable[[], str | None],
         shortlist: int = 0,
+        waiting: WaitingPods | None = None,
     ) -> None:
         self._cluster = cluster
         self._binder = binder
@@ -76,8 +78,10 @@ class SchedulerService:
         self._peers = peers
         self._metrics = metrics
         self._missing = missing
+        self._waiting = waiting
+        self._shortlist = shortlist
         self._verbs: dict[str, Verb] = {
-            "filter": partial(verbs.filter_steps, most=shortlist, wait_of=cluster.wait_of),
+            "filter": self._filter_steps,
             "prioritize": verbs.prioritize_steps,
             "preempt": self._preempt_steps,
         }
@@ -131,6 +135,24 @@ class SchedulerService:
             log.exception("verb_crashed", verb=verb)
             text = f"internal error: {type(error).__name__}, see the log"
             return VerbResult(verbs.error_answer(verb, text), text)
+
+    def _filter_steps(self, body: bytes, ledger: Ledger) -> Steps:
+        """The steps of filter, which note where the pod lacks only free units."""
+        result = yield from verbs.filter_steps(
+            body, ledger, most=self._shortlist, wait_of=self._cluster.wait_of
+        )
+        if self._waiting and result.may_fit_soon:
+            self._waiting.note(result.may_fit_soon.uid, result.short, ledger)
+        elif self._waiting and result.passed:
+            self._waiting.forget(result.passed[0].uid)
+        return result
+
+    def note_waiting(self, body: bytes) -> bytes:
+        """Note the pods that another replica was asked about."""
+        if self._waiting:
+            with suppress(InvalidRequest):
+                self._waiting.note_all(decoded(body), self._cluster.ledger)
+        return b"{}"
 
     def _preempt_steps(self, body: bytes, ledger: Ledger) -> Steps:
         """The steps of preempt, which note the pod: the scheduler will try it again."""

@@ -18,6 +18,7 @@ from gpushare.contract import (
 from gpushare.errors import ConfigError
 from gpushare.extender.lease import LeaseDurations, Replica
 from gpushare.model.modes import CGPU_PODS
+from gpushare.model.options import MakeRoom
 from gpushare.runtime.listener import ANY_ADDRESS
 from gpushare.runtime.settings import (
     LISTENING_PORT,
@@ -129,6 +130,20 @@ class ExtenderSettings:
         CGPU_PODS,
         help="Maximum number of pods per GPU on nodes of mode cgpu, 20 as with ACK's cGPU; 0 for no limit.",
         metavar="PODS",
+    )
+    make_room: MakeRoom = setting(
+        MakeRoom.NEVER,
+        help="Whether the leader evicts pods of lower priority for a pod that fits on no GPU, although a "
+        "node has enough units in all: never, dry-run (events only) or evict.",
+    )
+    make_room_after: Seconds = setting(
+        60.0, help="Seconds that a pod waits before room is made for it.", metavar="SECONDS"
+    )
+    evictions_per_hour: Annotated[int, click.IntRange(min=1)] = setting(
+        30, help="Maximum number of pods that are evicted to make room in an hour.", metavar="PODS"
+    )
+    namespace_evictions_per_hour: Annotated[int, click.IntRange(min=1)] = setting(
+        10, help="The same for the pods of one namespace.", metavar="PODS"
     )
     tls_cert: str | None = setting(
         None,

@@ -35,6 +35,8 @@ class VerbResult(NamedTuple):
 
     ``may_fit_soon`` is a pod that fits on no node now but could fit later. ``passed`` are the pod and the
     nodes that filter has returned. ``preemptor`` is the UID of a pod for which preempt has returned victims.
+    ``short`` are the nodes where ``may_fit_soon`` lacks only free units: kube-scheduler asks for nodes that
+    meet all of its own conditions.
     """
 
     answer: bytes
@@ -42,6 +44,7 @@ class VerbResult(NamedTuple):
     may_fit_soon: Pod | None = None
     passed: tuple[Pod, list[str]] | None = None
     preemptor: str | None = None
+    short: tuple[str, ...] = ()
 
 
 def error_answer(verb: str, text: str) -> bytes:
@@ -73,7 +76,8 @@ def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0, wait_of: WaitOf 
         # Who sends objects simulates, and does not wait for events.
         waiting = pod if asked.objects is None and _may_fit_soon(outcome, ledger) else None
         passed = (pod, outcome.passed) if outcome.passed else None
-        return VerbResult(codec.filter_answer(asked, outcome), may_fit_soon=waiting, passed=passed)
+        short = tuple(outcome.failed) if waiting else ()
+        return VerbResult(codec.filter_answer(asked, outcome), "", waiting, passed, short=short)
     except InvalidRequest as error:
         return VerbResult(error_answer("filter", str(error)), str(error))
 

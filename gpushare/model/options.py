@@ -30,3 +30,11 @@ class DeviceListChoice(StrEnum):
     def strategy(self) -> DeviceListStrategy | None:
         """The strategy; None if the agent decides."""
         return None if self is DeviceListChoice.AUTO else DeviceListStrategy(self.value)
+
+
+class MakeRoom(StrEnum):
+    """Whether the extender evicts pods to make room. ``off`` and ``on`` would be booleans in YAML."""
+
+    NEVER = "never"
+    DRY_RUN = "dry-run"
+    EVICT = "evict"

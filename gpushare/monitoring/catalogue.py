@@ -92,6 +92,12 @@ EXTENDER_PRIORITIZED: Final = EXTENDER.counter(
 EXTENDER_FORWARDED: Final = EXTENDER.counter(
     "gpushare_extender_forwarded_binds", "Binds forwarded to the leader by result.", "result"
 )
+EXTENDER_ROOM: Final = EXTENDER.counter(
+    "gpushare_extender_evictions",
+    "Evictions to make room by outcome: evicted, dry_run, or why not (pdb, rate, priority, error). Refusals "
+    "are counted once for each pod that waits.",
+    "outcome",
+)
 EXTENDER_UNCLEAR: Final = EXTENDER.gauge(
     "gpushare_extender_unclear_binds", "Binds with an unknown outcome; their units stay reserved."
 )

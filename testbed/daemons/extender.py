@@ -76,13 +76,14 @@ def component_config(url: str, *, legacy: bool = False, certificates: Path | Non
     return extender_entry(ExtenderConfig(url, tls=tls), legacy=legacy)
 
 
-async def grant(bed: Bed, *, new: bool = False) -> None:
+async def grant(bed: Bed, *, new: bool = False, evicts: bool = False) -> None:
     """Create the account, roles and bindings of the extender.
 
     With ``new``, no Lease exists, and the first extender waits its full time before it binds. Without, the
-    Lease exists as a stopped extender has released it. The extender may use every Lease.
+    Lease exists as a stopped extender has released it. The extender may use every Lease. With ``evicts`` it
+    may evict pods.
     """
-    await bed.apply(rights.of_extender(any_lease=True))
+    await bed.apply(rights.of_extender(any_lease=True, evicts=evicts))
     if not new:
         await create_released_lease(bed, EXTENDER_NAME)
 

@@ -4,6 +4,7 @@ What belongs here: selecting these objects from the rendered manifests. What doe
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from components.config_extender import Exposure, Extender
@@ -12,6 +13,7 @@ from components.manifests import board, device_plugin, exporter, extender, metri
 from components.manifests.parts import Object
 from components.render import as_yaml
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.options import MakeRoom
 
 _KINDS: Final = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 _VERSION: Final = KubernetesVersion(1, 36)
@@ -27,12 +29,16 @@ def of_exporter() -> str:
     return _yaml(exporter.objects(Exporter()))
 
 
-def of_extender(*, any_lease: bool = False) -> str:
+def of_extender(*, any_lease: bool = False, evicts: bool = False) -> str:
     """Return the account, roles and bindings of the extender as YAML, with the right to its Lease.
 
-    With ``any_lease`` to every Lease in its namespace, for several elections in one cluster.
+    With ``any_lease`` to every Lease in its namespace, for several elections in one cluster; with ``evicts``
+    as of an extender that makes room.
     """
-    objects = extender.objects(Extender(exposure=Exposure.NODE_PORT), _VERSION)
+    settings = Extender(exposure=Exposure.NODE_PORT)
+    if evicts:
+        settings = replace(settings, make_room=MakeRoom.EVICT)
+    objects = extender.objects(settings, _VERSION)
     if any_lease:
         for rule in (rule for each in objects for rule in each.get("rules", ())):
             if rule["resources"] == ["leases"]:

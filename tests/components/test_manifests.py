@@ -15,6 +15,7 @@ from components.stack import from_file, load
 from gpushare.board.settings import BoardSettings
 from gpushare.cli.node_mode import command as node_mode
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
+from gpushare.contract import EXTENDER_NAME
 from gpushare.deviceplugin.settings import AgentSettings
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.extender.settings import ExtenderSettings, WebhookSettings, replica_of
@@ -303,6 +304,16 @@ def test_unset_values_are_the_defaults_of_the_extender() -> None:
     container = pod(pick(made(), "Deployment"))["containers"][0]
     settings = settings_in(container, ExtenderSettings)
     assert (settings.shortlist, settings.cgpu_pods_per_card) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "may_evict"), [(None, False), ("never", False), ("dry-run", False), ("evict", True)]
+)
+def test_only_an_extender_that_makes_room_may_evict_pods(mode: str | None, *, may_evict: bool) -> None:
+    found = made(extender={"makeRoom": mode} if mode else {})
+    rules = pick(found, "ClusterRole", EXTENDER_NAME)["rules"]
+    allowed = [rule["verbs"] for rule in rules if "pods/eviction" in rule["resources"]]
+    assert allowed == ([["create"]] if may_evict else [])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,10 @@ apiRequestTimeout
 eventsPerSecond
 shortlist
 cgpuPodsPerCard
+makeRoom
+makeRoomAfter
+evictionsPerHour
+namespaceEvictionsPerHour
 clientNames --client-name
 {{- end -}}
 

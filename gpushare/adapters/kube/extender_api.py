@@ -1,4 +1,4 @@
-"""API requests of the extender: bind, pods, events, the Lease and the seal key."""
+"""API requests of the extender: bind, evictions, pods, events, the Lease and the seal key."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -84,6 +84,23 @@ class KubeExtenderApi:
         await self._client.request(
             "POST",
             f"{_pod_path(pod.namespace, pod.name)}/binding",
+            timeout_s=timeout_s,
+            query={"timeout": f"{timeout_s:g}s"},
+            body=body,
+            fence=fence,
+        )
+
+    async def evict(self, pod: Pod, *, timeout_s: float, fence: Fence) -> None:
+        """POST the Eviction. The UID keeps another pod of the name from being evicted."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        await self._client.request(
+            "POST",
+            f"{_pod_path(pod.namespace, pod.name)}/eviction",
             timeout_s=timeout_s,
             query={"timeout": f"{timeout_s:g}s"},
             body=body,

@@ -76,6 +76,9 @@ class FakeApi:
     read_error: Exception | None = None
     during_reads: deque[Callable[[], None]] = field(default_factory=deque)
     """Called one by one after a pod was read, before the answer arrives."""
+    evictions: list[str] = field(default_factory=list)
+    """The UIDs of the pods whose eviction has reached the fake."""
+    eviction_errors: deque[ApiError | None] = field(default_factory=deque)
     notes: list[KubeEvent] = field(default_factory=list)
     note_errors: deque[ApiError | None] = field(default_factory=deque)
     noted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -109,6 +112,14 @@ class FakeApi:
         post = Post(pod, node, dict(annotations))
         self.posts.append(post)
         await (self.script.popleft() if self.script else carry_out)(self, post)
+
+    async def evict(self, pod: Pod, *, timeout_s: float, fence: Fence) -> None:
+        assert timeout_s > 0
+        await asyncio.sleep(0)  # as long as it takes to have a connection
+        if refusal := fence():
+            raise ApiError(refusal, reason=FENCED, unsent=True)
+        self.evictions.append(pod.uid)
+        _next(self.eviction_errors)
 
     async def read_pod(self, namespace: str, name: str) -> Pod | None:
         self.reads += 1
