@@ -49,6 +49,7 @@ LABELS: Final[Mapping[str, str]] = {
     "NamespaceName": "default",
     "node": "gpu-1",
     "NodeName": "gpu-1",
+    "outcome": "evicted",
     "pci": "00000000:00:07.0",
     "pod": "tf-notebook-0",
     "PodName": "tf-notebook-0",

@@ -312,6 +312,23 @@ POD_METADATA: Final = (
         "signature of the placement: [seals](../concepts/ledger.md#seals)",
     ),
     Name(
+        "ANN_SAFE_TO_EVICT",
+        f"{_USER}, annotation",
+        _choices(("true", "false")),
+        "that of Cluster Autoscaler",
+        "`false`",
+        "`false`: [compaction](../how-to/make-room.md) does not move the pod; `true`: it may be evicted "
+        "although no controller replaces it",
+    ),
+    Name(
+        "ANN_SAFE_TO_EVICT_AUTOSCALER",
+        f"{_USER}, annotation",
+        _choices(("true", "false")),
+        _NOTHING,
+        "`false`",
+        "as `gpushare.io/safe-to-evict`, which comes first",
+    ),
+    Name(
         "ANN_MODE",
         _EXTENDER,
         "a sharing mode",
@@ -370,6 +387,23 @@ EVENTS: Final = (
         "extender",
         "the pod is bound",
         "`placed on node gpu-1: 4 units on GPU 0 (2 of 14 left)`",
+    ),
+    EventRow(
+        "EVENT_EVICTED",
+        "pod",
+        "Normal",
+        "extender",
+        "the pod was evicted to [make room](../how-to/make-room.md) for another one",
+        "`evicted from node gpu-1 to make room on its GPUs for a pod of another namespace of priority 1000; "
+        "the priority of this pod is 0`",
+    ),
+    EventRow(
+        "EVENT_ROOM",
+        "pod",
+        "Normal; Warning for a refusal",
+        "extender",
+        "pods were evicted for this pod, or why not",
+        "`evicted pod trainer-7 of lower priority on node gpu-1 to make room for this pod`",
     ),
     EventRow(
         "EVENT_REFUSED",
