@@ -183,7 +183,7 @@ class RoomMaker:
         if not left:
             return
         steps = room_steps(
-            self._cluster.ledger, pod_request_of(pod), left, self._may_evict, self._cluster.budgets_of
+            self._cluster.ledger.books, pod_request_of(pod), left, self._may_evict, self._cluster.budgets_of
         )
         found = await self._cluster.slices.run(steps, idle_per_work=_IDLE_PER_WORK)
         if self._helped(pod.uid) is None:

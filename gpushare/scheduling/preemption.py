@@ -25,7 +25,7 @@ BudgetsOf = Callable[[str], Iterable[DisruptionBudget]]
 """The budgets that the eviction of a pod (by UID) uses."""
 MayGo = Callable[[Reservation], bool]
 """Whether a pod may be evicted."""
-Cost = tuple[int, int, int, int]
+Cost = tuple[int, int, int, int, int]
 _LOWEST: Final = -(2**31)
 _DEFAULT_PRIORITY: Final = 0
 
@@ -203,14 +203,20 @@ class _Eviction:
         return len(self._violating(victims)), *cost_of(self.book, victims)
 
 
-def cost_of(book: Book, victims: Iterable[str]) -> tuple[int, int, int]:
-    """What the eviction of these pods costs: the top priority, the sum of the priorities, the number of pods.
+def cost_of(book: Book, victims: Iterable[str]) -> tuple[int, int, int, int]:
+    """What evictions cost: the top priority, the sum of the priorities, the number of pods, their units.
 
     Priorities are summed relative to the lowest possible priority, so that more victims never cost less.
     """
-    priorities = [book.reservations[uid].priority for uid in victims]
+    reservations = [book.reservations[uid] for uid in victims]
+    priorities = [each.priority for each in reservations]
     total = sum(priority - _LOWEST for priority in priorities)
-    return max(priorities, default=_LOWEST), total, len(priorities)
+    return (
+        max(priorities, default=_LOWEST),
+        total,
+        len(priorities),
+        sum(each.demand.mem for each in reservations),
+    )
 
 
 def _most_important_first(book: Book, uids: Iterable[str]) -> list[str]:

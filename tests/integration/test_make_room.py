@@ -3,6 +3,8 @@
 kube-scheduler asks its preemption for such a pod, which sees that the node has the units and names no victim.
 """
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +13,7 @@ import pytest_asyncio
 from gpushare.contract import EVENT_EVICTED, EVENT_ROOM
 from testbed import Bed, SchedulerSpec, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Object
+from testbed.daemons import console_script
 from testbed.daemons.extender import ExtenderSpec, component_config, grant, start_extender
 from tests.support.fixtures.simulated import clear
 from tests.support.history import Recorder, overcommits
@@ -38,6 +41,7 @@ spec:
   maxUnavailable: 0
   selector: {matchLabels: {app: low}}
 """
+FLAGS = ("--make-room=evict", "--make-room-after=1")
 NOT_ENOUGH = "expected at least one victim pod"
 
 
@@ -96,7 +100,7 @@ class Cluster:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def shared(clean_bed: Bed) -> AsyncIterator[Cluster]:
-    spec = ExtenderSpec(flags=["--make-room=evict", "--make-room-after=1"])
+    spec = ExtenderSpec(flags=FLAGS)
     await grant(clean_bed, evicts=True)
     process = await start_extender(clean_bed, spec)
     await clean_bed.restart_scheduler(SchedulerSpec(extenders=[component_config(spec.url)]))
@@ -168,3 +172,59 @@ async def test_a_pod_that_must_not_preempt_waits(cluster: Cluster) -> None:
     await cluster.until_placed("high", 1)
     assert await cluster.placed("gentle") == []
     assert await cluster.evictions("evicted") == before + 1
+
+
+async def test_a_follower_that_the_scheduler_asks_tells_the_leader(cluster: Cluster) -> None:
+    bed = cluster.bed
+    follower = ExtenderSpec("follower", flags=FLAGS)
+    process = await start_extender(bed, follower)
+    await bed.restart_scheduler(SchedulerSpec(extenders=[component_config(follower.url)]))
+    try:
+        await cluster.replicas("low", 2, 8)
+        await cluster.until_placed("low", 2)
+        before = await cluster.evictions("evicted")
+        await cluster.important(12)
+        await cluster.until_placed("high", 1)
+        assert await cluster.evictions("evicted") == before + 1
+        assert await total(follower.ops_url, "gpushare_extender_evictions_total") == 0
+    finally:
+        await bed.restart_scheduler(SchedulerSpec(extenders=[component_config(cluster.extender.url)]))
+        await process.stop()
+
+
+async def test_defrag_moves_a_pod_that_fits_elsewhere(cluster: Cluster) -> None:
+    """All have the same priority, so that no pod is evicted for another one."""
+    bed = cluster.bed
+    await cluster.replicas("stays", 1, 8)
+    await cluster.until_placed("stays", 1)
+    await bed.create_pods([gpu_pod("filler", 10, labels={"app": "filler"})])
+    await cluster.until_placed("filler", 1)
+    await cluster.replicas("moves", 1, 4)
+    await cluster.until_placed("moves", 1)
+    (moved,) = await cluster.placed("moves")
+    await bed.api.delete("/api/v1/namespaces/default/pods/filler", gracePeriodSeconds="0")
+    await bed.create_pods([gpu_pod("large", 14, labels={"app": "large"})])
+    await cluster.until_told("FailedScheduling", "Insufficient GPU Memory")
+    plan = await defrag(bed, "-o", "json")
+    ((step,),) = [each["steps"] for each in json.loads(plan)["items"]]
+    assert (step["name"], step["from"], step["to"]) == (moved, "n", "n")
+    assert await cluster.placed("large") == []
+    said = await defrag(bed, "--apply", "--yes", "--timeout=1m")
+    assert said.splitlines()[-1] == "default/large is on node n"
+    assert len(await cluster.placed("large")) == len(await cluster.placed("moves")) == 1
+    assert await cluster.placed("moves") != [moved]
+
+
+async def defrag(bed: Bed, *flags: str) -> str:
+    """What the command prints; fails if it fails."""
+    process = await asyncio.create_subprocess_exec(
+        console_script("kubectl-gpushare"),
+        "defrag",
+        f"--kubeconfig={bed.kubeconfig}",
+        *flags,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return out.decode()

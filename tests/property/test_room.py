@@ -32,7 +32,7 @@ def test_a_plan_is_allowed_enough_and_has_no_pod_too_many(
         return [budget(allowed=allowed)] if uid in covered else []
 
     book = ledger.books["n0"]
-    found = finished(room_steps(ledger, who, ("n0", "gone"), lambda uid: uid not in stay, budgets_of))
+    found = finished(room_steps(ledger.books, who, ("n0", "gone"), lambda uid: uid not in stay, budgets_of))
     if isinstance(found, NoRoom):
         assert not fits_without(book, who, frozenset())
         return

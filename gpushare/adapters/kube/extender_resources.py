@@ -64,7 +64,8 @@ _NOTHING: Final = Selector()
 """Without conditions: a budget with it selects no pod."""
 
 
-def _budget(wire: WireBudget) -> tuple[str, DisruptionBudget]:
+def budget_of(wire: WireBudget) -> tuple[str, DisruptionBudget]:
+    """The key and the budget of an object."""
     meta, status = wire.metadata, wire.status
     selector = _selector(wire.spec.selector) if wire.spec.selector else _NOTHING
     disrupted = frozenset(status.disrupted_pods or ())
@@ -99,5 +100,5 @@ UNHEALTHY: Resource[str] = Resource(
     "configmaps", f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps", WireConfigMap, _unhealthy
 )
 BUDGETS: Resource[DisruptionBudget] = Resource(
-    "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets", WireBudget, _budget
+    "poddisruptionbudgets", "/apis/policy/v1/poddisruptionbudgets", WireBudget, budget_of
 )

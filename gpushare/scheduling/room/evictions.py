@@ -2,17 +2,16 @@
 
 kube-scheduler starts no preemption where the units of the node suffice and no GPU has them. The victims on a
 node are chosen as for a preemption (``preemption``): lower priority only, and none whose end is not needed.
-Among nodes, the victims with the lowest top priority, sum of priorities and number win. A plan that would
-exceed a disruption budget is no plan: the API server would refuse a part, and the rest would be in vain.
+Among nodes, the victims with the lowest top priority, sum of priorities, number and units win. A plan that
+would exceed a disruption budget is no plan: the API server would refuse a part, and the rest is in vain.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from gpushare.scheduling.book import Book, without
 from gpushare.scheduling.fitting import PodRequest, fits, unfit
-from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import BudgetsOf, cost_of, lower_than, victims_steps
 
 
@@ -37,22 +36,22 @@ class NoRoom(StrEnum):
 
 
 def room_steps(
-    ledger: Ledger,
+    books: Mapping[str, Book],
     pod_request: PodRequest,
     nodes: Iterable[str],
     may_evict: Callable[[str], bool],
     budgets_of: BudgetsOf,
 ) -> Generator[None, None, Room | NoRoom]:
     """The room for a pod on one of the nodes; ``may_evict`` decides about pods by UID. Yields often."""
-    known = (book for name in nodes if (book := ledger.books.get(name)))
-    books = [book for book in known if not unfit(book, pod_request.demand)]
-    coming = yield from _coming_steps(books, pod_request)
+    known = (book for name in nodes if (book := books.get(name)))
+    possible = [book for book in known if not unfit(book, pod_request.demand)]
+    coming = yield from _coming_steps(possible, pod_request)
     if coming:
         return coming
     lower = lower_than(pod_request.priority)
-    best: tuple[tuple[int, int, int], Room] | None = None
+    best: tuple[tuple[int, int, int, int], Room] | None = None
     exceeded = False
-    for book in books:
+    for book in possible:
         found = yield from victims_steps(
             book, pod_request, (), budgets_of, lambda r: lower(r) and may_evict(r.uid)
         )

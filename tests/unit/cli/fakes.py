@@ -3,8 +3,9 @@
 import asyncio
 import io
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,11 @@ class Api:
         self.events: list[Json] = []
         self.forbidden: set[str] = set()
         self.usage: dict[str, Json] | None = None
+        self.budgets: list[Json] = []
+        self.evicted: list[str] = []
+        self.nominated: list[tuple[str, str | None]] = []
+        self.on_eviction: Callable[[str], int] = lambda _: 201
+        """Called with the name of a pod to evict; returns the status of the answer."""
         self.impersonated: list[tuple[str, list[str]]] = []
 
     def application(self) -> web.Application:
@@ -52,6 +58,9 @@ class Api:
         application.router.add_get("/api/v1/namespaces/{namespace}/pods", self._pods)
         application.router.add_get(f"{EXPORTERS}/{{name}}:12348/proxy/metrics", self._page)
         application.router.add_get("/api/v1/namespaces/{namespace}/events", self._events)
+        application.router.add_get("/apis/policy/v1/poddisruptionbudgets", self._budgets)
+        application.router.add_post("/api/v1/namespaces/{namespace}/pods/{name}/eviction", self._evict)
+        application.router.add_patch("/api/v1/namespaces/{namespace}/pods/{name}/status", self._nominate)
         application.router.add_get("/apis/usage.gpushare.io/v1/{path:.*}", self._usage)
         return application
 
@@ -79,6 +88,26 @@ class Api:
             return web.json_response(self.usage[path])
         refusal = {"message": f'gpupods "{path.split("/")[2]}" not found', "reason": "NotFound"}
         return web.json_response(refusal, status=404)
+
+    async def _budgets(self, request: web.Request) -> web.StreamResponse:
+        return await self._serve(request, self.budgets, self.news)
+
+    async def _evict(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        asked = await request.json()
+        uids = [each["metadata"]["uid"] for each in self.pods if each["metadata"]["name"] == name]
+        if uids != [asked["deleteOptions"]["preconditions"]["uid"]]:
+            return web.json_response({"message": "Precondition failed: UID"}, status=409)
+        status = self.on_eviction(name)
+        if status != HTTPStatus.CREATED:
+            return web.json_response({"message": "Cannot evict pod"}, status=status)
+        self.evicted.append(name)
+        return web.json_response({"status": "Success"}, status=status)
+
+    async def _nominate(self, request: web.Request) -> web.Response:
+        node = (await request.json())["status"]["nominatedNodeName"]
+        self.nominated.append((request.match_info["name"], node))
+        return web.json_response({})
 
     async def _config_maps(self, request: web.Request) -> web.StreamResponse:
         return await self._serve(request, self.config_maps, self.news)

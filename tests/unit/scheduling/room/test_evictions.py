@@ -14,7 +14,7 @@ HIGH = pod_request(12, priority=1000)
 def found(ledger: Ledger, *stay: str, budgets_of: BudgetsOf = no_budgets) -> Room | NoRoom:
     """The room for a pod of 12 units; the pods ``stay`` may not be evicted."""
     names = tuple(ledger.books)
-    return finished(room_steps(ledger, HIGH, names, lambda uid: uid not in stay, budgets_of))
+    return finished(room_steps(ledger.books, HIGH, names, lambda uid: uid not in stay, budgets_of))
 
 
 def halves(name: str, *priorities: int) -> list[Pod]:

@@ -1,0 +1,1 @@
+"""``kubectl gpushare defrag``: make room for pods that wait, by moving and evicting others."""
