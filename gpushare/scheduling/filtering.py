@@ -9,15 +9,18 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from gpushare.contract import MAX_EXTENDER_SCORE
 from gpushare.model.annotations import Shares
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.fitting import NOT_FOUND, PodRequest, Rejection, insufficient, place, too_large
-from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import score
 from gpushare.scheduling.score_cache import UNFIT, Scores
+
+if TYPE_CHECKING:
+    # Its persistent maps are absent from the command line, which filters books without a ledger.
+    from gpushare.scheduling.ledger import Ledger
 
 _SIMPLE_PER_STEP: Final = 500
 _NODES_PER_STEP: Final = 50
@@ -41,7 +44,7 @@ class FilterOutcome:
 
 
 def filter_steps(
-    ledger: Ledger, pod_request: PodRequest, names: Sequence[str], most: int = 0
+    ledger: "Ledger", pod_request: PodRequest, names: Sequence[str], most: int = 0
 ) -> Generator[None, None, FilterOutcome]:
     """Evaluate the given nodes; at most ``most`` pass, those with the highest scores, or all if it is 0.
 
@@ -58,7 +61,7 @@ def filter_steps(
     return _shortlisted(outcome, points, most)
 
 
-def slices(ledger: Ledger, names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+def slices(ledger: "Ledger", names: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     """The nodes of each step: at most ``size``, and fewer if pods are nominated there."""
     if not ledger.nominated:
         yield from (names[start : start + size] for start in range(0, len(names), size))
@@ -76,14 +79,14 @@ def _is_simple(pod_request: PodRequest) -> bool:
     return pod_request.demand.cards == 1 and not pod_request.demand.core
 
 
-def filter_nodes(ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) -> FilterOutcome:
+def filter_nodes(ledger: "Ledger", pod_request: PodRequest, names: Iterable[str]) -> FilterOutcome:
     """Evaluate the given nodes for the pod."""
     outcome = FilterOutcome()
     _filter(outcome, ledger, pod_request, names)
     return outcome
 
 
-def _filter(outcome: FilterOutcome, ledger: Ledger, pod_request: PodRequest, names: Iterable[str]) -> None:
+def _filter(outcome: FilterOutcome, ledger: "Ledger", pod_request: PodRequest, names: Iterable[str]) -> None:
     if pod_request.demand.empty:
         outcome.passed.extend(names)
         return
@@ -147,7 +150,7 @@ def _shortlisted(outcome: FilterOutcome, points: Iterable[int], most: int) -> Fi
 
 
 def score_steps(
-    ledger: Ledger, pod_request: PodRequest, names: Sequence[str]
+    ledger: "Ledger", pod_request: PodRequest, names: Sequence[str]
 ) -> Generator[None, None, dict[str, int]]:
     """The scores of the given nodes by the placement policy, from 0 to 10; 0 if the pod does not fit.
 
@@ -164,7 +167,7 @@ def score_steps(
 
 
 def _points_steps(
-    ledger: Ledger, pod_request: PodRequest, names: Sequence[str]
+    ledger: "Ledger", pod_request: PodRequest, names: Sequence[str]
 ) -> Generator[None, None, list[int]]:
     """The scores in the order of the names, or UNFIT."""
     key = _key(pod_request)
