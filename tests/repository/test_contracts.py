@@ -20,6 +20,7 @@ CLASSES: Final[dict[str, type[Any]]] = {
 }
 PLUGINS: Final = "ansible_collections.gpushare.nodes.plugins"
 PURE: Final = {
+    *("bisect", "csv", "html", "statistics"),
     *("collections", "dataclasses", "difflib", "enum", "fractions", "functools", "hashlib", "heapq"),
     *("immutables", "itertools", "json", "math", "msgspec", "posixpath", "re", "struct", "types", "typing"),
     "yaml",
