@@ -22,6 +22,9 @@ TOOLS: Final = {
     "fit": Lazy("gpushare.cli.fit.command:fit", "Show how many pods of a size would fit now, and where."),
     "explain": Lazy("gpushare.cli.explain.command:explain", "Explain why a pod is pending, and what helps."),
     "defrag": Lazy("gpushare.cli.defrag.command:defrag", "Move pods so that pods that wait fit on a GPU."),
+    "simulate": Lazy(
+        "gpushare.cli.simulate.command:simulate", "Replay a workload under each placement policy."
+    ),
     "recommend": Lazy(
         "gpushare.cli.recommend.command:recommend", "Suggest GPU memory requests from peaks and refusals."
     ),

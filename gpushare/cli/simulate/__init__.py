@@ -1,0 +1,1 @@
+"""``kubectl gpushare simulate``: replay a workload under each placement policy."""

@@ -1,0 +1,90 @@
+"""The workload from its files, and the runs with their progress."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import click
+
+from gpushare.errors import InvalidRequest
+from gpushare.simulation.policies import SIMULATED, factory_of
+from gpushare.simulation.results import Results
+from gpushare.simulation.run import Outcome, filled, steady
+from gpushare.simulation.trace_csv import nodes_of, pods_of
+from gpushare.simulation.workload import Workload
+
+
+def policies_of(text: str) -> list[str]:
+    """The names of a comma-separated list. Raises UsageError for an unknown one."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in SIMULATED:
+            raise click.UsageError(f"no policy {name!r}; known: {', '.join(SIMULATED)}")
+    return list(dict.fromkeys(names))
+
+
+def workload_of(nodes: Path, pods: Path) -> Workload:
+    """The workload of two files. Raises UsageError with file, line and column."""
+    try:
+        found = nodes_of(_text(nodes))
+    except InvalidRequest as error:
+        raise click.UsageError(f"{nodes}: {error}") from error
+    try:
+        return Workload(found, pods_of(_text(pods), frozenset(node.model for node in found if node.gpus)))
+    except InvalidRequest as error:
+        raise click.UsageError(f"{pods}: {error}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"byte {error.start} is not UTF-8") from error
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file. Raises UsageError."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What is simulated. ``scheduler``: kube-scheduler places the pods without GPUs."""
+
+    policies: Sequence[str]
+    seeds: int
+    load: float
+    lifetimes: float | None = None
+    scheduler: bool = False
+
+
+def run_all(workload: Workload, runs: Runs) -> Results:
+    """Run each policy with each seed; a bar on stderr shows the progress on a terminal."""
+    results: dict[str, list[Outcome]] = {name: [] for name in runs.policies}
+    with click.progressbar(
+        list(product(runs.policies, range(runs.seeds))),
+        label="simulating",
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
+        item_show_func=lambda run: f"{run[0]}, seed {run[1]}" if run else "",
+    ) as shown:
+        for name, seed in shown:
+            results[name].append(_outcome(workload, runs, name, seed))
+    return results
+
+
+def _outcome(workload: Workload, runs: Runs, policy: str, seed: int) -> Outcome:
+    factory = factory_of(policy, scheduler=runs.scheduler)
+    steps = (
+        steady(workload, factory, runs.load, runs.lifetimes, seed)
+        if runs.lifetimes
+        else filled(workload, factory, runs.load, seed)
+    )
+    return next(step for step in steps if isinstance(step, Outcome))
