@@ -233,6 +233,7 @@ MAX_EXTENDER_SCORE: Final = 10
 REASON_NOT_SHARED: Final = "The node {node} is not for GPU share, need skip"
 REASON_ANNOTATIONS: Final = "The annotations of the pod leave no room for an allocation, remove some"
 REASON_REJECTED: Final = "Kubelets rejected pods of this workload, the next ones wait"
+REASON_GROUP: Final = ", beside the other members of its pod group"
 REASON_NO_CARD: Final = "Insufficient GPU Memory in one device"
 
 # --- the exporter -------------------------------------------------------------------------------

@@ -34,10 +34,11 @@ from gpushare.extender.decision import (
     reason_of,
     units_of_lowest,
 )
+from gpushare.extender.group_holds import GroupHolds
 from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.annotations import bind_annotations
-from gpushare.model.demand import Malformed
+from gpushare.model.demand import Demand, Malformed
 from gpushare.model.objects import Pod
 from gpushare.ports import Fence, KubeEvent, pod_event
 from gpushare.scheduling.advice.refusals import refusal
@@ -82,6 +83,7 @@ class Binder:
         self._post_s = durations.post_s
         self._running: dict[str, tuple[str, asyncio.Task[BindResult]]] = {}
         self.unclear = UnclearBinds(cluster, api, tasks=tasks, api_request_s=durations.api_request_s)
+        self._holds = GroupHolds(cluster, lambda uid: uid in self._running or uid in self.unclear)
 
     async def bind(self, request: BindRequest) -> BindResult:
         """Bind, or return the error. A second call for the same pod and node joins the first."""
@@ -175,16 +177,31 @@ class Binder:
             return BindResult(pod.demand.problem, "malformed")
         if pod.demand.empty:
             return await self._bind_without_units(pod, node)
+        if pod.group:
+            return await self._place_member(pod, pod.demand, node)
+        return await self._place_alone(pod, pod.demand, node)
+
+    async def _place_member(self, pod: Pod, demand: Demand, node: str) -> BindResult:
+        if reason := self._fence():
+            return BindResult(reason, "fenced")
+        if refused := self._holds.reserve(pod, node):
+            self._record_event(pod_event(pod, EVENT_REFUSED, refused.error, warning=True))
+            return refused
+        if self._cluster.ledger.reservation(pod.uid):
+            return await self._again(pod, node, node)
+        return await self._place_alone(pod, demand, node)
+
+    async def _place_alone(self, pod: Pod, demand: Demand, node: str) -> BindResult:
         book = self._cluster.ledger.books.get(node)
         if book is None:
             return BindResult(f'node "{node}" not found', "unknown_node")
-        pod_request = PodRequest(pod.uid, pod.demand, pod.priority, pod.placement, binding=True)
+        pod_request = PodRequest(pod.uid, demand, pod.priority, pod.placement, binding=True)
         shares = place(book, pod_request)
         if isinstance(shares, Rejection):
             text = f"node {node} cannot take pod {pod.full_name}: {refusal(book, pod_request)}"
             self._record_event(pod_event(pod, EVENT_REFUSED, text, warning=True))
             return BindResult(text, "no_fit")
-        return await self._post(decided(pod, book, pod.demand, shares))
+        return await self._post(decided(pod, book, demand, shares))
 
     async def _bind_without_units(self, pod: Pod, node: str) -> BindResult:
         """Bind a pod that requests nothing, on any node. It has no reservation that could be lost."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from gpushare.extender.backoff import PERIOD_S, RejectionBackoff, Wait
+from gpushare.extender.group_plans import GroupPlans
 from gpushare.extender.seal import Sealer
 from gpushare.model.cards import parse_indices
 from gpushare.model.changes import Deleted, Upserted
@@ -36,6 +37,7 @@ class ClusterState:
         self.pods: dict[str, Pod] = {}
         self.sealer = Sealer()
         self.backoff = RejectionBackoff()
+        self.group_plans = GroupPlans()
         self.slices = TimeSlices()
         """For all work in slices."""
         self._budgets: dict[str, DisruptionBudget] = {}
@@ -114,6 +116,7 @@ class ClusterState:
         """Store a pod, without a claim that has no valid seal."""
         checked = self.sealer.checked(pod)
         self.pods[pod.uid] = checked
+        self.group_plans.see(checked)
         if checked is pod:
             self._unproven.pop(pod.uid, None)
         else:
@@ -139,6 +142,7 @@ class ClusterState:
                 self.pods.pop(change.key, None)
                 self._unproven.pop(change.key, None)
                 self._held.pop(change.key, None)
+                self.group_plans.forget(change.key)
                 events.append(PodDeleted(change.key))
             else:
                 self._note_rejection(change.value)

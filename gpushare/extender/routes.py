@@ -25,8 +25,7 @@ _TOO_LARGE: Final = (
     "set nodeCacheCapable: true in the scheduler's configuration"
 )
 _INSPECT: Final = f"{EXTENDER_PREFIX}/inspect"
-_BIND: Final = f"{EXTENDER_PREFIX}/bind"
-_OF_PEERS: Final = {_BIND, EXTENDER_WAITING_PATH}
+_OF_PEERS: Final = {f"{EXTENDER_PREFIX}/bind", f"{EXTENDER_PREFIX}/filter", EXTENDER_WAITING_PATH}
 _FORWARDED: Final = FORWARDED_HEADER.lower().encode()
 
 
@@ -34,7 +33,8 @@ def _verb(service: SchedulerService, name: str) -> Handler:
     def handle(request: Request) -> Response | PendingResponse:
         if request.body is None:
             return Response(error_answer(name, _TOO_LARGE))
-        body = service.answer(name, request.body, request.source)
+        forwarded = _FORWARDED in request.headers
+        body = service.answer(name, request.body, request.source, forwarded=forwarded)
         return Response(body) if isinstance(body, bytes) else _pending(body)
 
     return handle
@@ -90,7 +90,7 @@ def scheduler_routes(service: SchedulerService, clients: Clients) -> Handler:
 
 
 def peer_routes(all_routes: Handler) -> Handler:
-    """The routes of a port that only other replicas use: bind, and the pods that wait."""
+    """The routes of a port that only other replicas use: bind, filter of pod groups, the pods that wait."""
 
     def handle(request: Request) -> Response | PendingResponse:
         return all_routes(request) if request.path in _OF_PEERS else no_route(request, _OF_PEERS)

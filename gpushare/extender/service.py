@@ -47,6 +47,10 @@ _MOST_VICTIMS: Final = 20
 _MOST_PREEMPTORS: Final = 200
 """The pods that are known as preemptors, the last ones: each waits a moment only."""
 
+_GROUP: Final = b'"schedulingGroup"'
+"""In the request of each member of a pod group, and of nearly no other pod."""
+_NO_ADDRESS: Final = "another extender holds the Lease and its address is not known"
+
 _AT_ONCE_S: Final = 0.01
 """Most requests take less; the rest of the work is done in slices, among all others."""
 
@@ -94,9 +98,16 @@ class SchedulerService:
         self._delays = TokenBucket(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
         self._preemptors: deque[str] = deque(maxlen=_MOST_PREEMPTORS)
 
-    def answer(self, verb: str, body: bytes, source: str = "") -> bytes | Coroutine[Any, Any, bytes]:
-        """The answer of filter, prioritize or preempt for the scheduler at the address ``source``."""
+    def answer(
+        self, verb: str, body: bytes, source: str = "", *, forwarded: bool = False
+    ) -> bytes | Coroutine[Any, Any, bytes]:
+        """The answer of filter, prioritize or preempt for the scheduler at the address ``source``.
+
+        The leader plans groups, because it reserves their places: a follower forwards filter of a member.
+        """
         began = time.perf_counter()
+        if verb == "filter" and _GROUP in body and not forwarded and self._follows:
+            return self._filter_at_leader(body, began)
         if verb == "prioritize":
             self._scored = True
             prepared = None if self._missing() else self._prepared.take(body)
@@ -139,9 +150,14 @@ class SchedulerService:
     def _filter_steps(self, body: bytes, ledger: Ledger) -> Steps:
         """The steps of filter, which note where the pod lacks only free units."""
         result = yield from verbs.filter_steps(
-            body, ledger, most=self._shortlist, wait_of=self._cluster.wait_of
+            body,
+            ledger,
+            most=self._shortlist,
+            wait_of=self._cluster.wait_of,
+            plans=self._cluster.group_plans,
         )
-        if self._waiting and result.may_fit_soon:
+        # Room for one member of a group would leave the others waiting.
+        if self._waiting and result.may_fit_soon and not result.may_fit_soon.group:
             self._waiting.note(result.may_fit_soon.uid, result.short, ledger)
         elif self._waiting and result.passed:
             self._waiting.forget(result.passed[0].uid)
@@ -172,6 +188,9 @@ class SchedulerService:
         """The pod that fits on no node, if its answer may be delayed: the scheduler has tried it before."""
         pod = result.may_fit_soon
         if pod is None or self._delays.left < _CATCH_UP_S:
+            return None
+        # A second filter of a member would begin a new plan of its group.
+        if pod.group:
             return None
         tried = any(
             (
@@ -235,6 +254,19 @@ class SchedulerService:
         with suppress(ApiError):
             await self._binder.unclear.check(victim)
 
+    @property
+    def _follows(self) -> bool:
+        return not self._leadership.leads and self._leadership.holder is not None
+
+    async def _filter_at_leader(self, body: bytes, began: float) -> bytes:
+        try:
+            answer, error = await self._forward("filter", body), ""
+        except ApiError as failure:
+            error = str(failure)
+            answer = verbs.error_answer("filter", error)
+        self._record("filter", began, error)
+        return answer
+
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
         """Bind here if this replica leads, otherwise forward the request to the leader."""
         began = time.perf_counter()
@@ -243,11 +275,11 @@ class SchedulerService:
             missing = self._missing()
             if missing:
                 outcome = BindResult(missing, "not_ready")
-            elif self._leadership.leads or forwarded or self._leadership.holder is None:
+            elif forwarded or not self._follows:
                 # A forwarded bind is never forwarded again, so that two replicas cannot pass it around.
                 outcome = await self._binder.bind(request)
             else:
-                outcome = await self._forward(body)
+                outcome = await self._bind_at_leader(body)
         except InvalidRequest as error:
             outcome = BindResult(str(error), "invalid")
         if not outcome.error:
@@ -267,20 +299,40 @@ class SchedulerService:
                 remedy="gpushare scheduler-config prints a configuration with all verbs",
             )
 
-    async def _forward(self, body: bytes) -> BindResult:
-        holder = self._leadership.holder
-        if holder is None or not holder.address:
-            return BindResult("another extender holds the Lease and its address is not known", "no_leader")
+    async def _bind_at_leader(self, body: bytes) -> BindResult:
+        if not self._leader_address:
+            return BindResult(_NO_ADDRESS, "no_leader")
         try:
-            answer = await self._peers.post(holder.address, f"{EXTENDER_PREFIX}/bind", body)
+            answer = await self._forward("bind", body)
             error = str(msgspec.json.decode(answer, type=dict[str, str]).get("Error", ""))
-        except (ApiError, msgspec.DecodeError) as failure:
+        except ApiError as failure:
             self._metrics.forwarded.labels("error").inc()
-            return BindResult(
-                f"the extender that holds the Lease ({holder.holder}) did not answer: {failure}", "forward"
-            )
+            return BindResult(str(failure), "forward")
+        except msgspec.DecodeError as failure:
+            self._metrics.forwarded.labels("error").inc()
+            return BindResult(self._no_answer(failure), "forward")
         self._metrics.forwarded.labels("error" if error else "ok").inc()
         return BindResult(error, "forwarded")
+
+    @property
+    def _leader_address(self) -> str | None:
+        holder = self._leadership.holder
+        return holder.address if holder else None
+
+    async def _forward(self, verb: str, body: bytes) -> bytes:
+        """The answer of the leader. Raises ApiError, which names the leader."""
+        address = self._leader_address
+        if not address:
+            raise ApiError(_NO_ADDRESS)
+        try:
+            return await self._peers.post(address, f"{EXTENDER_PREFIX}/{verb}", body)
+        except ApiError as failure:
+            raise ApiError(self._no_answer(failure)) from failure
+
+    def _no_answer(self, failure: Exception) -> str:
+        holder = self._leadership.holder
+        name = holder.holder if holder else "unknown"
+        return f"the extender that holds the Lease ({name}) did not answer: {failure}"
 
     def refuse(self, verb: str, reason: str) -> bytes:
         """The answer for a client that may not call."""

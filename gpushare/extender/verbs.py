@@ -15,6 +15,7 @@ from gpushare.errors import InvalidRequest
 from gpushare.extender import codec
 from gpushare.extender.backoff import Wait, WaitOf, no_wait
 from gpushare.extender.decision import BindRequest
+from gpushare.extender.group_plans import GroupPlans
 from gpushare.extender.node_objects import filter_objects_steps, score_objects_steps
 from gpushare.model.demand import Malformed
 from gpushare.model.names import is_object_name
@@ -61,8 +62,18 @@ def error_answer(verb: str, text: str) -> bytes:
 Steps = Generator[None, None, VerbResult]
 
 
-def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0, wait_of: WaitOf = no_wait) -> Steps:
-    """The nodes that fit, at most ``most`` (0: all), and the reasons of the others."""
+def filter_steps(
+    body: bytes,
+    ledger: Ledger,
+    *,
+    most: int = 0,
+    wait_of: WaitOf = no_wait,
+    plans: GroupPlans | None = None,
+) -> Steps:
+    """The nodes that fit, at most ``most`` (0: all), and the reasons of the others.
+
+    For a member of a pod group only the node that ``plans`` then has for it.
+    """
     try:
         # In steps, as all that depends on the size of a request: a tenant's pod may have 10,000 levels.
         args = yield from codec.decode_steps(body, codec.FilterArgs)
@@ -72,7 +83,7 @@ def filter_steps(body: bytes, ledger: Ledger, *, most: int = 0, wait_of: WaitOf 
         if not codec.has_room(body):
             full = FilterOutcome(unresolvable=dict.fromkeys(asked.names, REASON_ANNOTATIONS))
             return VerbResult(codec.filter_answer(asked, full))
-        outcome = yield from _filter(asked, pod, ledger, most, wait_of(pod))
+        outcome = yield from _filter(asked, pod, ledger, most, wait_of(pod), plans)
         # Who sends objects simulates, and does not wait for events.
         waiting = pod if asked.objects is None and _may_fit_soon(outcome, ledger) else None
         passed = (pod, outcome.passed) if outcome.passed else None
@@ -94,17 +105,24 @@ def _is_closed(book: Book | None) -> bool:
 
 
 def _filter(
-    asked: codec.AskedNodes, pod: Pod, ledger: Ledger, most: int, wait: Wait | None
+    asked: codec.AskedNodes,
+    pod: Pod,
+    ledger: Ledger,
+    most: int,
+    wait: Wait | None,
+    plans: GroupPlans | None,
 ) -> Generator[None, None, FilterOutcome]:
     """A pod with a malformed demand fits on no node."""
     names = asked.names
     if isinstance(pod.demand, Malformed):
         return FilterOutcome(unresolvable=dict.fromkeys(names, pod.demand.problem))
     left = [name for name in names if not wait.excludes(name)] if wait else names
-    if asked.objects is None:
-        outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), left, most)
-    else:
+    if asked.objects is not None:
         outcome = yield from filter_objects_steps(asked.objects, ledger, pod_request_of(pod), left, most)
+    elif plans and pod.group and not pod.demand.empty and ledger.reservation(pod.uid) is None:
+        outcome = yield from plans.filter_steps(pod, pod.demand, left, ledger)
+    else:
+        outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), left, most)
     if wait:
         excluded = filter(wait.excludes, names)
         # Unresolvable, so that kube-scheduler evicts no pod there.

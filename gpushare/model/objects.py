@@ -44,7 +44,7 @@ class Pod:
     if it has none. ``held`` is whether room on the nominated node was made for it, so that no pod of the same
     priority takes it.
     ``rejected`` is the kubelet's message about a pod that it did not admit, None if it did, and
-    ``rejected_at`` the time, as the API writes it.
+    ``rejected_at`` the time, as the API writes it. ``group`` is the PodGroup that the pod refers to.
     """
 
     uid: str
@@ -71,6 +71,7 @@ class Pod:
     preempts: bool = True
     safe_to_evict: bool | None = None
     held: bool = False
+    group: str = ""
 
     @property
     def full_name(self) -> str:

@@ -25,7 +25,6 @@ from gpushare.overview.pod_spec import (
     ClusterContainer,
     PodTotals,
     PodVolume,
-    SchedulingGroup,
     SpreadConstraint,
 )
 
@@ -210,7 +209,6 @@ class ClusterPodSpec(PodSpec, rename="camel"):
     overhead: dict[str, Any] | None = None
     volumes: list[PodVolume] | None = None
     topology_spread_constraints: list[SpreadConstraint] | None = None
-    scheduling_group: SchedulingGroup | None = None
     scheduler_name: str = ""
     scheduling_gates: list[_Gate] | None = None
     node_selector: dict[str, str] | None = None

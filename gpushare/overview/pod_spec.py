@@ -63,9 +63,3 @@ class SpreadConstraint(Struct, rename="camel"):
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
     match_label_keys: list[str] | None = None
-
-
-class SchedulingGroup(Struct, rename="camel"):
-    """The PodGroup of a pod."""
-
-    pod_group_name: str = ""

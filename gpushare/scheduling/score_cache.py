@@ -44,6 +44,11 @@ class ScoreCache:
         self._scores[demand] = table
         return table
 
+    def copy(self) -> "ScoreCache":
+        """The same entries for a ledger that is not the next one."""
+        fits_up_to = None if self._fits_up_to is None else dict(self._fits_up_to)
+        return ScoreCache(fits_up_to, {demand: dict(table) for demand, table in self._scores.items()})
+
     def updated(self, changed: Mapping[str, Book | None]) -> "ScoreCache":
         """Moves the entries to the next ledger's cache, without those of the changed books; None: deleted."""
         cache = ScoreCache(self._fits_up_to, self._scores)

@@ -94,12 +94,13 @@ def kube_controller_manager(layout: BedLayout, binary: Path, flags: Sequence[str
     ]
 
 
-def kube_scheduler(layout: BedLayout, binary: Path) -> list[str]:
+def kube_scheduler(layout: BedLayout, binary: Path, gates: Sequence[str] = ()) -> list[str]:
     """Return the command line of a scheduler that reads a KubeSchedulerConfiguration."""
     return [
         str(binary),
         *_component(layout, "kube-scheduler", layout.ports.scheduler),
         f"--config={layout.scheduler_config}",
+        *([f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}"] if gates else []),
     ]
 
 

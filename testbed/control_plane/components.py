@@ -53,8 +53,12 @@ class Components:
         """Write the configuration of the scheduler of ``spec``, and return it."""
         layout = self.layout
         layout.scheduler_config.write_text(spec.text(layout.kubeconfig("kube-scheduler")))
-        make = commands.kube_scheduler_legacy if spec.legacy else commands.kube_scheduler
-        argv = make(layout, self.tools[spec.tool].path)
+        binary = self.tools[spec.tool].path
+        argv = (
+            commands.kube_scheduler_legacy(layout, binary)
+            if spec.legacy
+            else commands.kube_scheduler(layout, binary, spec.gates)
+        )
         return self._command(
             "kube-scheduler", argv, self._url_ready(f"{scheduler_url(layout, spec)}/healthz")
         )

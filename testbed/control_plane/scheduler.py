@@ -26,7 +26,8 @@ class SchedulerSpec:
     scheduler. ``extenders`` are copied to the configuration unchanged, in the format of that version.
     ``config`` overrides all other fields: for 1.22 a Policy, which is used byte for byte, otherwise a
     KubeSchedulerConfiguration, in which only the kubeconfig is replaced.
-    ``backoff_s`` and ``max_backoff_s`` are whole seconds, and not for 1.22.
+    ``backoff_s`` and ``max_backoff_s`` are whole seconds; they and ``gates``, the feature gates to switch on,
+    are not for 1.22.
     """
 
     version: str | None = field(default_factory=release)
@@ -34,6 +35,7 @@ class SchedulerSpec:
     config: str | None = None
     backoff_s: int = 1
     max_backoff_s: int = 2
+    gates: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.version not in (release(), LEGACY, None):

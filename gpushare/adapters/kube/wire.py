@@ -255,6 +255,12 @@ class PodContainer(Struct, rename="camel"):
     security_context: _Security | None = None
 
 
+class SchedulingGroup(Struct, rename="camel"):
+    """The PodGroup of a pod, since Kubernetes 1.36."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Struct, rename="camel"):
     """A pod's spec."""
 
@@ -266,6 +272,7 @@ class PodSpec(Struct, rename="camel"):
     security_context: _Security | None = None
     host_users: bool | None = None
     scheduling_gates: list[Any] | None = None
+    scheduling_group: SchedulingGroup | None = None
 
 
 class PodStatus(Struct, rename="camel"):
@@ -319,6 +326,7 @@ def pod_of(wire: WirePod) -> Pod | None:
         rejected_at=status.start_time or "" if _rejected(status) is not None else "",
         preempts=spec.preemption_policy != "Never",
         safe_to_evict=_safe_to_evict(meta.annotations),
+        group=_shared_text(spec.scheduling_group.pod_group_name) if spec.scheduling_group else "",
     )
 
 

@@ -16,7 +16,7 @@ from gpushare.overview.explain.causes import Excluded, clearing, sentences
 from gpushare.overview.explain.nodes import NodeAnswer, node_answer
 from gpushare.overview.explain.obstacles import NodeChecks
 from gpushare.overview.explain.request import improper, invalid, not_ours
-from gpushare.overview.explain.waits import gate_hint, other_scheduler, waits
+from gpushare.overview.explain.waits import gate_hint, group_hint, other_scheduler, waits
 from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.overview.requests import requests_of
 from gpushare.overview.surroundings import Surroundings
@@ -234,6 +234,8 @@ def _rejected_elsewhere(
         "the scheduler has a reason that explain does not check, its message is older than this answer, or "
         "it does not ask the extender; run kubectl gpushare doctor"
     )
+    if hint := group_hint(facts.around.gang):
+        detail = hint
     if not pod.seen:
         detail = (
             f"no scheduler has reported on it; check that {pod.scheduler} runs with kubectl gpushare doctor"

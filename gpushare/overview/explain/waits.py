@@ -45,6 +45,16 @@ def gate_hint(gates: list[str], namespace: str) -> str:
     return f"Kueue removes its gate once the queue of the pod has quota: kubectl get workloads -n {namespace}"
 
 
+def group_hint(gang: Gang | None) -> str:
+    """That a pod which fits alone waits for the others of its group; empty without a group."""
+    if gang is None or not gang.least or gang.least == 1:
+        return ""
+    return (
+        f"it waits until at least {gang.least} pods of its PodGroup {gang.name} fit together: kubectl "
+        "gpushare explain says what the others lack"
+    )
+
+
 def _scheduler(pod: ClusterPod, around: Surroundings) -> Wait | None:
     """Unknown in a cluster without any pod that a scheduler has placed or reported on."""
     name, active = pod.scheduler, around.schedulers

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from gpushare.extender.api import ExtenderApi
 from gpushare.extender.binder import Binder
 from gpushare.extender.cluster import ClusterState
 from gpushare.extender.decision import BindRequest, BindResult
+from gpushare.extender.group_holds import HOLD_S
 from gpushare.extender.lease import LeaseDurations
 from gpushare.extender.seal import Sealer
 from gpushare.model.changes import Deleted, Upserted
@@ -19,7 +20,9 @@ from gpushare.model.demand import Amount, Malformed
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.ports import KubeEvent
-from tests.support.builders.scheduling import demand, free, node, pod, unmanaged
+from tests.support.builders.scheduling import demand, free, node, pod, sound, unmanaged
+from tests.support.steps import finished
+from tests.support.virtual_time import skip_waits
 from tests.support.waiting import until
 from tests.unit.extender.fakes import FakeApi, carry_out, fail, gated, refused, silence
 
@@ -490,6 +493,100 @@ async def test_a_pod_that_goes_while_its_bind_is_under_way_reserves_nothing() ->
         gate.set()
         await call
         assert r.free() == [14]
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+
+def members(*uids: str, units: int = 10) -> list[Pod]:
+    return [replace(pod(uid, units), group="g") for uid in uids]
+
+
+def planned(r: Rig, *uids: str) -> None:
+    """Filter has returned node n for these members."""
+    for uid in uids:
+        each = r.cluster.pods[uid]
+        found = finished(
+            r.cluster.group_plans.filter_steps(each, sound(each.demand), ["n"], r.cluster.ledger)
+        )
+        assert found.passed == ["n"]
+
+
+async def test_the_first_bind_of_a_group_reserves_the_places_of_all() -> None:
+    async with rig(node("n", 14, 14), *members("a", "b")) as r:
+        planned(r, "a", "b")
+        assert await r.bind("a") == BindResult()
+        assert r.free() == [4, 4]
+        assert [post.pod.uid for post in r.api.posts] == ["a"]
+        assert await r.bind("b") == BindResult()
+        assert [post.pod.uid for post in r.api.posts] == ["a", "b"]
+        assert r.free() == [4, 4]
+
+
+async def test_no_bind_of_a_group_is_posted_once_a_place_is_taken() -> None:
+    async with rig(node("n", 14, 14), *members("a", "b"), pod("x", 10)) as r:
+        planned(r, "a", "b")
+        assert await r.bind("x") == BindResult()
+        outcomes = [await r.bind(uid) for uid in "ab"]
+        assert [each.reason for each in outcomes] == ["no_fit", "no_plan"]
+        assert outcomes[0].error == (
+            "node n cannot take pod default/a: the pods of its group g do not all fit any more, "
+            "so none is bound"
+        )
+        assert [post.pod.uid for post in r.api.posts] == ["x"]
+        assert [note.text for note in r.notes if note.name == "a"] == [outcomes[0].error]
+
+
+async def test_a_member_without_a_plan_is_refused_until_its_group_runs() -> None:
+    """As on a replica that leads since the members were planned."""
+    async with rig(node("n", 14, 14), *members("a", "b")) as r:
+        assert (await r.bind("a")).reason == "no_plan"
+        assert r.api.posts == []
+        planned(r, "a")
+        assert [await r.bind(uid) for uid in "ab"] == [BindResult(), BindResult()]
+
+
+async def test_behind_the_fence_no_place_of_a_group_is_reserved() -> None:
+    async with rig(node("n", 14, 14), *members("a", "b")) as r:
+        planned(r, "a", "b")
+        r.fenced = "this extender does not hold the Lease"
+        assert (await r.bind("a")).reason == "fenced"
+        assert r.free() == [14, 14]
+
+
+async def test_places_that_no_bind_follows_for_are_released_after_their_time() -> None:
+    async with rig(node("n", 14, 14), *members("a", "b")) as r:
+        planned(r, "a", "b")
+        await r.bind("a")
+        skip_waits(asyncio.get_running_loop())
+        await asyncio.sleep(HOLD_S - 1)
+        assert r.free() == [4, 4]
+        await asyncio.sleep(2)
+        assert r.free() == [4, 14]
+
+
+async def test_a_place_that_was_reserved_again_has_its_full_time() -> None:
+    async with rig(node("n", 14, 14, 14), *members("a", "b", "c")) as r:
+        planned(r, "a", "b")
+        await r.bind("a")
+        r.api.script.append(fail(refused(403)))
+        assert (await r.bind("b")).reason == "api_403"
+        skip_waits(asyncio.get_running_loop())
+        await asyncio.sleep(HOLD_S - 1)
+        planned(r, "b", "c")
+        assert await r.bind("c") == BindResult()
+        await asyncio.sleep(2)
+        assert r.free() == [4, 4, 4]
+        await asyncio.sleep(HOLD_S)
+        assert sorted(r.free()) == [4, 4, 14]
+
+
+async def test_a_deleted_member_leaves_its_place() -> None:
+    async with rig(node("n", 14, 14), *members("a", "b")) as r:
+        planned(r, "a", "b")
+        await r.bind("a")
+        r.cluster.change_pods([Deleted("b")])
+        assert r.free() == [4, 14]
 
 
 # --- defects -------------------------------------------------------------------------------------

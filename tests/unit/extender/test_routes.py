@@ -16,9 +16,9 @@ from gpushare.runtime.http import PendingResponse, Request, Response
 class ServiceFake:
     """A fake service that returns its arguments."""
 
-    def answer(self, verb: str, body: bytes, source: str) -> bytes:
-        assert source == "10.0.0.1"
-        return f"{verb} {body.decode()}".encode()
+    def answer(self, verb: str, body: bytes, source: str, *, forwarded: bool) -> bytes:
+        assert source == "10.0.0.1" or forwarded
+        return f"{verb} {body.decode()}{' forwarded' * forwarded}".encode()
 
     async def bind(self, body: bytes, *, forwarded: bool) -> bytes:
         return f"bind {body.decode()} {forwarded}".encode()
@@ -43,7 +43,7 @@ async def ask(method: str, path: str, body: bytes | None = b"", **headers: str) 
     return answer if isinstance(answer, Response) else await answer
 
 
-async def test_the_port_of_other_replicas_serves_binds_only() -> None:
+async def test_the_port_of_other_replicas_serves_what_they_forward() -> None:
     def peer(method: str, path: str) -> Response | PendingResponse:
         forwarded = {b"x-gpushare-forwarded": b"1"}
         return peer_routes(handle)(Request(method, path, forwarded, b"x", keep_alive=True))
@@ -51,7 +51,8 @@ async def test_the_port_of_other_replicas_serves_binds_only() -> None:
     answer = peer("POST", f"{EXTENDER_PREFIX}/bind")
     assert not isinstance(answer, Response)
     assert (await answer).body == b"bind x True"
-    for method, path in (("POST", f"{EXTENDER_PREFIX}/filter"), ("GET", f"{EXTENDER_PREFIX}/inspect")):
+    assert peer("POST", f"{EXTENDER_PREFIX}/filter") == Response(b"filter x forwarded")
+    for method, path in (("POST", f"{EXTENDER_PREFIX}/preempt"), ("GET", f"{EXTENDER_PREFIX}/inspect")):
         refused = peer(method, path)
         assert isinstance(refused, Response)
         assert refused.status == 404

@@ -151,3 +151,65 @@ async def test_an_answer_that_takes_long_is_computed_in_slices_and_is_the_same()
         assert not isinstance(later, bytes)
         cluster.slices = TimeSlices(clock=lambda: 0)
         assert service(cluster).answer(verb, body) == await later
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+
+class LeaderFake:
+    """A fake of another replica that leads, and of the way to it."""
+
+    leads = False
+    holder = SimpleNamespace(address="192.0.2.1:1", holder="other")
+
+    def __init__(self, error: ApiError | None = None) -> None:
+        self.error = error
+        self.asked: list[tuple[str, str, bytes]] = []
+
+    async def post(self, address: str, path: str, body: bytes) -> bytes:
+        self.asked.append((address, path, body))
+        if self.error:
+            raise self.error
+        return b"answer"
+
+
+def follower(leader: LeaderFake) -> SchedulerService:
+    return SchedulerService(
+        ClusterState(),
+        binder=cast("Any", None),
+        leadership=cast("Any", leader),
+        peers=cast("Any", leader),
+        metrics=ExtenderMetrics(),
+        missing=lambda: None,
+    )
+
+
+def of_member() -> bytes:
+    asked = on_gpus(4, 1)
+    asked["spec"] |= {"schedulingGroup": {"podGroupName": "g"}}
+    return msgspec.json.encode({"Pod": asked, "NodeNames": ["n"]})
+
+
+async def test_a_follower_asks_the_leader_for_the_place_of_a_group_member() -> None:
+    leader = LeaderFake()
+    answer = follower(leader).answer("filter", of_member())
+    assert not isinstance(answer, bytes)
+    assert await answer == b"answer"
+    assert leader.asked == [("192.0.2.1:1", "/gpushare-scheduler/filter", of_member())]
+
+
+async def test_without_an_answer_of_the_leader_filter_of_a_group_member_fails() -> None:
+    answer = follower(LeaderFake(ApiError("timeout"))).answer("filter", of_member())
+    assert not isinstance(answer, bytes)
+    error = msgspec.json.decode(await answer)["Error"]
+    assert error == "the extender that holds the Lease (other) did not answer: timeout"
+
+
+def test_other_requests_are_answered_by_any_replica() -> None:
+    leader = LeaderFake()
+    served = follower(leader)
+    alone = msgspec.json.encode({"Pod": on_gpus(4, 1), "NodeNames": ["n"]})
+    assert isinstance(served.answer("filter", alone), bytes)
+    assert isinstance(served.answer("filter", of_member(), forwarded=True), bytes)
+    assert isinstance(served.answer("prioritize", of_member()), bytes)
+    assert leader.asked == []

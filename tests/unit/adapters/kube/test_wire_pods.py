@@ -66,6 +66,29 @@ def test_a_plain_pending_pod() -> None:
     assert (found.finished, found.terminating, found.priority) == (False, False, 0)
 
 
+def test_the_group_of_a_pod_is_its_scheduling_group() -> None:
+    assert sound(spec={"schedulingGroup": {"podGroupName": "g"}}).group == "g"
+    assert sound(spec={"schedulingGroup": {}}).group == sound().group == ""
+
+
+@pytest.mark.parametrize("gates", [[{"name": "kueue.x-k8s.io/admission"}], []])
+def test_a_group_of_kueue_is_no_group_of_the_scheduler(gates: list[dict[str, str]]) -> None:
+    """As in Kueue's KEP-976, "Plain Pods": groups of pods created beforehand (read on 2026-11-29)."""
+    found = sound(
+        meta={
+            "labels": {
+                "kueue.x-k8s.io/queue-name": "user-queue",
+                "kueue.x-k8s.io/managed": "true",
+                "kueue.x-k8s.io/pod-group-name": "pod-group",
+            },
+            "annotations": {"kueue.x-k8s.io/pod-group-total-count": "3"},
+            "finalizers": ["kueue.x-k8s.io/managed"],
+        },
+        spec={"schedulingGates": gates},
+    )
+    assert (found.group, found.is_considered) == ("", not gates)
+
+
 def test_a_pod_without_gpu_resources_is_none() -> None:
     assert read(container("main")) is None
     assert read({"name": "main"}) is None

@@ -397,6 +397,15 @@ def test_a_gang_that_is_not_complete(gang: Gang, first_line: str) -> None:
     assert explained(pod(), gang=gang).summary == first_line
 
 
+def test_a_pod_that_fits_waits_for_the_others_of_its_group() -> None:
+    found = explained(pod(), gang=Gang("g", 2, 2))
+    assert found.summary.startswith("node n has free units for it")
+    assert found.details[0] == (
+        "it waits until at least 2 pods of its PodGroup g fit together: kubectl gpushare explain says what "
+        "the others lack"
+    )
+
+
 def test_the_gate_of_kueue_has_a_way_out() -> None:
     found = explained(pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}]))
     assert found.state is PodState.GATED

@@ -33,3 +33,8 @@ def test_controller_and_annotation_decide(
 def test_a_pod_that_ends_is_not_moved() -> None:
     going = replace(pod("a", at="n", card=0, terminating=True), owner="ReplicaSet/a")
     assert not may_be_moved(going)
+
+
+def test_a_member_of_a_pod_group_stays_beside_the_others() -> None:
+    member = replace(pod("a", at="n", card=0), owner="ReplicaSet/a", safe_to_evict=True, group="g")
+    assert (may_be_evicted(member), may_be_moved(member)) == (False, False)
