@@ -256,6 +256,11 @@ bench: ## Measure one part; PART=<extender, device-plugin, …>, GPU=1: on a phy
 	$(if $(filter $(BENCHES),$(PART)),,$(error PART="$(PART)" is no benchmark; use make $@ PART=<name> with one of: $(BENCHES)))
 	@$(BIN)/python -m tests.bench.$(subst -,_,$(PART)) $(if $(GPU),--gpu) $(FLAGS)
 
+.PHONY: bench-placement
+bench-placement: setup ## Compare placement policies on the traces of FOLDER, beside published results; FLAGS=--help
+	$(if $(FOLDER),,$(error make $@ FOLDER=<folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv>))
+	@nice -n 10 $(BIN)/python -m tests.bench.traces $(FOLDER) $(FLAGS)
+
 PICTURES := dist/dashboards
 .PHONY: pictures pictures-board pictures-dashboards pictures-demo
 pictures: $(addprefix pictures-,$(or $(PART),board dashboards demo)) ## Take the pictures of the documentation; PART=board, dashboards (needs npm; PICTURES=<folder>), demo
