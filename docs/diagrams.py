@@ -227,6 +227,7 @@ def layers() -> Picture:
         ("shared", ["isolation", "mps", "overview"]),
         ("I/O", ["adapters", "monitoring", "runtime"]),
         ("protocols", ["ports"]),
+        ("simulation", ["simulation"]),
         ("decisions", ["scheduling", "kubescheduler"]),
         ("values", ["model"]),
         ("names", ["contract", "errors"]),
@@ -236,7 +237,8 @@ def layers() -> Picture:
     for row, (name, packages) in enumerate(rows):
         y = 10 + row * (height + gap)
         each = (width - 6 * (len(packages) - 1)) / len(packages)
-        colour = GREEN if name in ("decisions", "values") else BLUE if name in ("tools", "services") else GREY
+        pure = name in ("simulation", "decisions", "values")
+        colour = GREEN if pure else BLUE if name in ("tools", "services") else GREY
         shapes.append(Label(10, y + height / 2 + 5, name, anchor="start"))
         shapes += [
             Box(left + place * (each + 6), y, each, height, package, colour=colour)

@@ -16,6 +16,7 @@ from gpushare.cli.node_group.command import command as node_group
 from gpushare.cli.recommend.command import recommend
 from gpushare.cli.report.command import report
 from gpushare.cli.scheduler_manifest import command as scheduler_manifest
+from gpushare.cli.simulate.command import simulate
 from gpushare.cli.top.command import top
 from gpushare.deviceplugin.main import command as device_plugin
 from gpushare.exporter.main import command as exporter
@@ -73,7 +74,7 @@ def test_a_scheduler_config_command_of_the_docs_runs(arguments: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "command", [board, doctor, migrate, node_group, recommend, report], ids=lambda command: command.name
+    "command", [board, doctor, migrate, node_group, recommend, report, simulate], ids=lambda command: command.name
 )
 def test_a_command_of_the_plugin_in_the_docs_is_valid(command: click.Command) -> None:
     for arguments in shown(f"kubectl gpushare {command.name}"):
@@ -102,6 +103,7 @@ def test_flags_in_the_docs_exist() -> None:
         node_group,
         recommend,
         report,
+        simulate,
         render,
         *groups,
     )
