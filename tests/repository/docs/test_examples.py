@@ -74,7 +74,9 @@ def test_a_scheduler_config_command_of_the_docs_runs(arguments: list[str]) -> No
 
 
 @pytest.mark.parametrize(
-    "command", [board, doctor, migrate, node_group, recommend, report, simulate], ids=lambda command: command.name
+    "command",
+    [board, doctor, migrate, node_group, recommend, report, simulate],
+    ids=lambda command: command.name,
 )
 def test_a_command_of_the_plugin_in_the_docs_is_valid(command: click.Command) -> None:
     for arguments in shown(f"kubectl gpushare {command.name}"):
