@@ -12,15 +12,18 @@ from gpushare.scheduling.book import Book, Reservation, with_reservation
 from gpushare.scheduling.filtering import filter_nodes, score_steps
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.placement import POLICIES
+from gpushare.scheduling.placement.replay.engine import PlainEngine
 from gpushare.scheduling.score_cache import ScoreCache
 from gpushare.scheduling.steps import result_of
-from gpushare.simulation.decider import DeciderFactory, first_best
+from gpushare.simulation.decider import DeciderFactory, PlacerFactory, first_best, scored
 from gpushare.simulation.node_state import UNFIT, NodeState
+from gpushare.simulation.replay import replaying
 from gpushare.simulation.workload import GPU, Shape, Workload
 
 if TYPE_CHECKING:
     from gpushare.scheduling.ledger import Ledger
 
+REPLAY: Final = "replay"
 _NAME: Final = "node"
 
 
@@ -105,4 +108,8 @@ def product(policy: str) -> DeciderFactory:
     return made
 
 
-PRODUCTS: Final[Mapping[str, DeciderFactory]] = {name: product(name) for name in POLICIES}
+PRODUCTS: Final[Mapping[str, PlacerFactory]] = {
+    **{name: scored(product(name)) for name in POLICIES},
+    REPLAY: replaying(PlainEngine),
+}
+"""By name; ``replay`` with the engine in Python."""

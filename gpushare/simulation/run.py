@@ -7,9 +7,9 @@ from random import Random
 from statistics import mean
 from typing import Final
 
-from gpushare.simulation.decider import Decider, DeciderFactory
+from gpushare.simulation.decider import Placed, Placer, PlacerFactory
 from gpushare.simulation.fragmentation import Fragmentation
-from gpushare.simulation.node_state import UNFIT, NodeState
+from gpushare.simulation.node_state import NodeState
 from gpushare.simulation.tuning import tuned
 from gpushare.simulation.workload import Shape, Workload
 
@@ -35,51 +35,34 @@ class Outcome:
 
 
 class Nodes:
-    """The nodes in their order of this run, and for each shape the scores that are still valid."""
+    """The nodes in their order of this run."""
 
-    def __init__(self, workload: Workload, decider: Decider, rng: Random) -> None:
+    def __init__(self, workload: Workload, placer: Placer, rng: Random) -> None:
         specs = list(workload.nodes)
         rng.shuffle(specs)
         self.states = [NodeState(spec) for spec in specs]
-        self._decider = decider
+        self._placer = placer
         self._changes: list[int] = []
-        self._scores: dict[Shape, tuple[int, list[float]]] = {}
         self.allocated = 0
 
-    def place(self, shape: Shape) -> tuple[int, tuple[int, ...]] | None:
+    def place(self, shape: Shape) -> Placed | None:
         """Place a pod; its node and GPUs, or None if it is refused."""
-        index = self._decider.node(self._valid_scores(shape))
-        if index is None:
-            return None
-        gpus = self._decider.gpus(self.states[index], shape)
-        self._change(index, shape, gpus, 1)
-        return index, gpus
+        placed = self._placer.place(self.states, self._changes, shape)
+        if placed:
+            self._change(*placed, shape, 1)
+        return placed
 
     def remove(self, index: int, shape: Shape, gpus: tuple[int, ...]) -> None:
         """Remove a pod."""
-        self._change(index, shape, gpus, -1)
+        self._change(index, gpus, shape, -1)
 
-    def _change(self, index: int, shape: Shape, gpus: tuple[int, ...], sign: int) -> None:
+    def _change(self, index: int, gpus: tuple[int, ...], shape: Shape, sign: int) -> None:
         self.states[index].change(shape, gpus, sign)
         self.allocated += sign * shape.units
         self._changes.append(index)
 
-    def _valid_scores(self, shape: Shape) -> list[float]:
-        """The scores of all nodes; only nodes that changed since the last pod of this shape are evaluated."""
-        seen, scores = self._scores.get(shape, (-1, []))
-        if seen < 0:
-            scores = [self._score(state, shape) for state in self.states]
-        else:
-            for index in set(self._changes[seen:]):
-                scores[index] = self._score(self.states[index], shape)
-        self._scores[shape] = len(self._changes), scores
-        return scores
 
-    def _score(self, state: NodeState, shape: Shape) -> float:
-        return self._decider.score(state, shape) if state.has_room(shape) else UNFIT
-
-
-def filled(workload: Workload, factory: DeciderFactory, load: float, seed: int) -> Iterator[int | Outcome]:
+def filled(workload: Workload, factory: PlacerFactory, load: float, seed: int) -> Iterator[int | Outcome]:
     """One run without departures: yields the number of pods so far now and then, and last the outcome."""
     rng = Random(seed)  # noqa: S311 - a reproducible simulation
     pods = tuned(workload, load, rng)
@@ -113,7 +96,7 @@ def _percent(part: float, whole: float) -> float:
 
 
 def steady(
-    workload: Workload, factory: DeciderFactory, load: float, lifetimes: float, seed: int
+    workload: Workload, factory: PlacerFactory, load: float, lifetimes: float, seed: int
 ) -> Iterator[int | Outcome]:
     """One run with departures, over this many mean lifetimes; the second half of the time is measured.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from gpushare.simulation.decider import Decider, DeciderFactory
+from gpushare.simulation.decider import Placed, Placer, PlacerFactory, Scored, first_best
 from gpushare.simulation.node_state import NodeState
 from gpushare.simulation.workload import Shape, Workload
 
@@ -16,33 +16,38 @@ _PERCENT: Final = 100
 
 
 class LeastAllocated:
-    """A policy that decides about pods with GPUs only."""
-
-    def __init__(self, decider: Decider) -> None:
-        self._decider = decider
+    """kube-scheduler's preference; for pods without GPUs only."""
 
     def score(self, node: NodeState, shape: Shape) -> float:
-        """The free part of CPU and memory for pods without GPUs, else the score of the policy."""
-        return self._decider.score(node, shape) if shape.gpus else _free_part(node, shape)
+        """The free part of CPU and memory, in percent."""
+        parts = ((node.cpu - shape.cpu, node.spec.cpu), (node.memory - shape.memory, node.spec.memory))
+        return sum(_PERCENT * left // total for left, total in parts if total) // len(parts)
 
-    def gpus(self, node: NodeState, shape: Shape) -> tuple[int, ...]:
-        """Those of the policy."""
-        return self._decider.gpus(node, shape)
+    def gpus(self, _node: NodeState, _shape: Shape) -> tuple[int, ...]:
+        """None."""
+        return ()
 
     def node(self, scores: Sequence[float]) -> int | None:
-        """The one of the policy."""
-        return self._decider.node(scores)
+        """The first node with the highest score."""
+        return first_best(scores)
 
 
-def _free_part(node: NodeState, shape: Shape) -> float:
-    parts = ((node.cpu - shape.cpu, node.spec.cpu), (node.memory - shape.memory, node.spec.memory))
-    return sum(_PERCENT * left // total for left, total in parts if total) // len(parts)
+class Divided:
+    """A policy that places pods with GPUs only."""
+
+    def __init__(self, policy: Placer) -> None:
+        self._policy, self._scheduler = policy, Scored(LeastAllocated())
+
+    def place(self, states: Sequence[NodeState], changes: Sequence[int], shape: Shape) -> Placed | None:
+        """Where the policy or kube-scheduler places the pod."""
+        placer = self._policy if shape.gpus else self._scheduler
+        return placer.place(states, changes, shape)
 
 
-def by_scheduler(factory: DeciderFactory) -> DeciderFactory:
+def by_scheduler(factory: PlacerFactory) -> PlacerFactory:
     """The policy, with kube-scheduler's choice for pods without GPUs."""
 
-    def made(workload: Workload, rng: Random) -> LeastAllocated:
-        return LeastAllocated(factory(workload, rng))
+    def made(workload: Workload, rng: Random) -> Divided:
+        return Divided(factory(workload, rng))
 
     return made

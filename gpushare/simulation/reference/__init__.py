@@ -6,7 +6,7 @@ Source: github.com/hkust-adsl/kubernetes-scheduler-simulator, pkg/simulator/plug
 from collections.abc import Mapping
 from typing import Final
 
-from gpushare.simulation.decider import DeciderFactory
+from gpushare.simulation.decider import PlacerFactory, scored
 from gpushare.simulation.reference.bestfit import BestFit
 from gpushare.simulation.reference.clustering import Clustering
 from gpushare.simulation.reference.dotprod import DotProd
@@ -14,11 +14,11 @@ from gpushare.simulation.reference.fgd import Fgd
 from gpushare.simulation.reference.packing import Packing
 from gpushare.simulation.reference.random_node import RandomNode
 
-REFERENCES: Final[Mapping[str, DeciderFactory]] = {
-    "random": RandomNode,
-    "dotprod": DotProd,
-    "clustering": Clustering,
-    "packing": Packing,
-    "bestfit": BestFit,
-    "fgd": Fgd,
+REFERENCES: Final[Mapping[str, PlacerFactory]] = {
+    "random": scored(RandomNode),
+    "dotprod": scored(DotProd),
+    "clustering": scored(Clustering),
+    "packing": scored(Packing),
+    "bestfit": scored(BestFit),
+    "fgd": scored(Fgd),
 }

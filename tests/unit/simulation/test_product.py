@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpushare.scheduling.filtering import filter_steps, score_steps
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import POLICIES
-from gpushare.simulation.decider import DeciderFactory
+from gpushare.simulation.decider import PlacerFactory
 from gpushare.simulation.product import PRODUCTS
 from gpushare.simulation.run import Nodes
 from gpushare.simulation.without_gpu import by_scheduler
@@ -60,7 +60,7 @@ def test_nodes_and_gpus_are_those_of_the_extender(
     ("factory", "expected"), [(PRODUCTS["binpack"], [0, 0]), (by_scheduler(PRODUCTS["binpack"]), [0, 1])]
 )
 def test_pods_without_gpus_tie_or_go_to_the_emptiest_node(
-    factory: DeciderFactory, expected: list[int]
+    factory: PlacerFactory, expected: list[int]
 ) -> None:
     workload = Workload(tuple(NodeSpec(name, 8000, 8000, 1, "T4") for name in "ab"), ())
     nodes = Nodes(workload, factory(workload, Random(1)), Random(1))
