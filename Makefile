@@ -88,8 +88,15 @@ COPIES := ansible/plugins/plugin_utils/gpushare/contract.py
 $(COPIES): .venv/.synced tools/collection_modules.py gpushare/*.py gpushare/model/*.py gpushare/kubescheduler/*.py
 	@$(BIN)/python -m tools.collection_modules
 
+# The kernel of the placement policy `replay`. Without a compiler everything else works.
+KERNEL := .venv/lib/gpushare/libgpushare-replay.so
+NATIVE := gpushare/adapters/replay/native
+$(KERNEL): .venv/.synced $(wildcard $(NATIVE)/*)
+	@$(MAKE) -s -C $(NATIVE) OUT=$(CURDIR)/$(@D) && touch $@ || \
+	    echo "setup: gcc cannot build $@: the placement policy replay is not available" >&2
+
 .PHONY: setup
-setup: .venv/.synced $(COPIES) ## Create .venv with all tools and console scripts; installs no system packages
+setup: .venv/.synced $(COPIES) $(KERNEL) ## Create .venv with all tools and console scripts; installs no system packages
 
 ansible/.venv/.synced: .venv/.synced $(foreach each,ansible ansible/legacy ansible/newest,$(each)/pyproject.toml $(each)/uv.lock)
 	@.ci/bootstrap ansible

@@ -44,6 +44,10 @@ class DriverReplacedError(GpuError):
     """The kernel driver does not match the NVML library of this process: only a new process can use it."""
 
 
+class KernelError(GpuShareError):
+    """The native kernel of a placement policy is missing or cannot be loaded."""
+
+
 class KubeletError(GpuShareError):
     """The kubelet, or one of its sockets and files, cannot be used."""
 

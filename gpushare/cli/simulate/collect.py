@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from gpushare.adapters.replay.kernel import KernelEngine
 from gpushare.errors import InvalidRequest
-from gpushare.scheduling.placement.replay.engine import PlainEngine
 from gpushare.simulation.policies import SIMULATED, factory_of
 from gpushare.simulation.results import Results
 from gpushare.simulation.run import Outcome, filled, steady
@@ -82,7 +82,7 @@ def run_all(workload: Workload, runs: Runs) -> Results:
 
 
 def _outcome(workload: Workload, runs: Runs, policy: str, seed: int) -> Outcome:
-    factory = factory_of(policy, PlainEngine, scheduler=runs.scheduler)
+    factory = factory_of(policy, KernelEngine, scheduler=runs.scheduler)
     steps = (
         steady(workload, factory, runs.load, runs.lifetimes, seed)
         if runs.lifetimes

@@ -1,0 +1,1 @@
+"""The native kernel of the placement policy ``replay``."""
