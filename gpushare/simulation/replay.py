@@ -30,10 +30,16 @@ class Replaying:
         """The node that loses the least usable GPU."""
         self._follow(states, changes)
         need = self._need(shape)
-        node = self._replay.choose(need, self._order)
+        node = self._replay.choose(need, self._candidates(states, shape))
         gpus = () if node is None else self._replay.gpus(need, node)
         self._replay.see(need, lambda: self._empty)
         return None if node is None else (node, gpus)
+
+    def _candidates(self, states: Sequence[NodeState], shape: Shape) -> Sequence[int]:
+        """The nodes of its models: the number of a model may stand for several."""
+        if not shape.models:
+            return self._order
+        return [index for index in self._order if states[index].spec.model in shape.models]
 
     def _follow(self, states: Sequence[NodeState], changes: Sequence[int]) -> None:
         changed = set(changes[self._seen :])
