@@ -1,6 +1,7 @@
 """The sample stays bounded, learning is due when it says, and sequences repeat themselves."""
 
 from collections import Counter
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ def test_the_sample_covers_all_that_was_seen_evenly(seen: int) -> None:
     for number in range(seen):
         sample.see(SMALL._replace(memory=number))
     kept = sorted({need.memory for each in sample.sequences([TWO]) for need, _ in each})
-    gaps = Counter(after - before for before, after in zip(kept, kept[1:], strict=False))
+    gaps = Counter(after - before for before, after in pairwise(kept))
     assert len(kept) <= 2048
     assert kept[0] == 0
     assert len(gaps) <= 1
