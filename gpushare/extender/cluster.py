@@ -5,7 +5,7 @@ All calls come from one event loop and none of them awaits while it changes stat
 
 import asyncio
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -16,10 +16,12 @@ from gpushare.model.cards import parse_indices
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.disruption import Budgets, DisruptionBudget
 from gpushare.model.objects import Node, Pod
+from gpushare.model.resources import Load
 from gpushare.runtime.fairness import TimeSlices
 from gpushare.runtime.times import seconds_since
 from gpushare.scheduling.events import (
     LedgerEvent,
+    LoadObserved,
     NodeDeleted,
     NodeObserved,
     PodDeleted,
@@ -49,13 +51,13 @@ class ClusterState:
 
     def apply(self, *events: LedgerEvent) -> None:
         """Replace the ledger with the one after the events."""
-        self.ledger = apply(self.ledger, *events)
-        if self._next is not None:
+        before, self.ledger = self.ledger, apply(self.ledger, *events)
+        if self._next is not None and self.ledger.books is not before.books:
             self._next.set_result(None)
             self._next = None
 
     async def next_ledger(self) -> None:
-        """Return when the next events have been applied."""
+        """Return when the next events have changed a book."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
         # Shared by all that wait: one that gives up must not cancel it for the others.
@@ -110,7 +112,8 @@ class ClusterState:
         reserved = self.ledger.reservation(uid)
         if checked.claim and reserved and reserved[1].claim is None:
             # A reservation keeps its first GPUs, so it is replaced.
-            self.apply(PodDeleted(uid), PodObserved(checked))
+            load = self.ledger.loads[uid]
+            self.apply(PodDeleted(uid), LoadObserved(uid, load), PodObserved(checked))
 
     def _keep(self, pod: Pod) -> Pod:
         """Store a pod, without a claim that has no valid seal."""
@@ -133,6 +136,17 @@ class ClusterState:
             return pod
         return replace(pod, nominated=node, held=True)
 
+    def change_loads(self, loads: Mapping[str, Load | None]) -> None:
+        """Apply the CPU and memory of pods by UID; None of a pod that has finished."""
+        events = [
+            PodDeleted(uid) if load is None else LoadObserved(uid, load)
+            for uid, load in loads.items()
+            # Most changes of a pod are none of its load.
+            if load != self.ledger.loads.get(uid)
+        ]
+        if events:
+            self.apply(*events)
+
     def change_pods(self, batch: Iterable[Upserted[Pod] | Deleted]) -> list[Pod]:
         """Apply a batch of the pod watch; returns the pods that were added or changed."""
         events: list[LedgerEvent] = []
@@ -151,7 +165,8 @@ class ClusterState:
                 events.append(PodObserved(pod))
             # Those that wait run only after the events below are applied.
             self._wake(change.key)
-        self.apply(*events)
+        if events:
+            self.apply(*events)
         return changed
 
     def _note_rejection(self, pod: Pod) -> None:

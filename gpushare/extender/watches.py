@@ -1,13 +1,14 @@
 """The watches that keep the cluster in step with the API server, and their handlers."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import structlog
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.extender_resources import BUDGETS, NODES, PODS, UNHEALTHY
+from gpushare.adapters.kube.extender_resources import ALL_PODS, BUDGETS, NODES, UNHEALTHY
+from gpushare.adapters.kube.pod_loads import ObservedPod
 from gpushare.adapters.kube.watch import Follower
 from gpushare.contract import EVENT_MALFORMED
 from gpushare.extender.api import ExtenderApi
@@ -20,6 +21,7 @@ from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.disruption import DisruptionBudget
 from gpushare.model.modes import Mode
 from gpushare.model.objects import WHILE_AGENT_STARTS, Node, Pod
+from gpushare.model.resources import Load
 from gpushare.ports import node_event
 from gpushare.runtime.events import EventRecorder
 from gpushare.runtime.long_lived import exclude_modules, exclude_present
@@ -29,7 +31,10 @@ log = structlog.get_logger()
 
 
 class PodHandler:
-    """Handles pods. Only the leader explains why a pod waits."""
+    """Handles pods. Only the leader explains why a pod waits.
+
+    Of a pod that names no gpushare resource, only the CPU and memory are kept.
+    """
 
     def __init__(
         self, cluster: ClusterState, explainer: Explainer, sync_status: SyncStatus, leads: Callable[[], bool]
@@ -40,11 +45,32 @@ class PodHandler:
         self.synced = sync_status.synced
         self.failed = sync_status.failed
 
-    def changed(self, batch: Iterable[Upserted[Pod] | Deleted]) -> None:
+    def changed(self, batch: Iterable[Upserted[ObservedPod] | Deleted]) -> None:
         """Apply the changes, and explain why pods without a node wait."""
-        for pod in self._cluster.change_pods(batch):
+        batch = list(batch)
+        self._cluster.change_loads(dict(_loads(batch)))
+        for pod in self._cluster.change_pods(_managed(batch)):
             if pod.node is None and self._leads():
                 self._explainer.explain(pod)
+
+
+def _loads(batch: Iterable[Upserted[ObservedPod] | Deleted]) -> Iterator[tuple[str, Load | None]]:
+    """The loads that are not ended by a change of a managed pod, or by a deletion."""
+    for change in batch:
+        if isinstance(change, Deleted):
+            continue
+        if not change.value.finished:
+            yield change.key, change.value.load
+        elif change.value.managed is None:
+            yield change.key, None
+
+
+def _managed(batch: Iterable[Upserted[ObservedPod] | Deleted]) -> Iterator[Upserted[Pod] | Deleted]:
+    for change in batch:
+        if isinstance(change, Deleted):
+            yield change
+        elif change.value.managed is not None:
+            yield Upserted(change.key, change.value.managed)
 
 
 class NodeHandler:
@@ -133,9 +159,9 @@ class ExtenderWatches:
         self._status = status
         self.explainer = Explainer(cluster, recorder)
         turn = self._after_slice
-        self._pods: Follower[Pod] = Follower(
+        self._pods: Follower[ObservedPod] = Follower(
             client,
-            PODS,
+            ALL_PODS,
             PodHandler(cluster, self.explainer, status, leads),
             read_elsewhere=cluster.known_pods,
             ends_if_restored=True,

@@ -21,9 +21,11 @@ from gpushare.model.annotations import Shares, parse_assigned
 from gpushare.model.cards import Card, equal_cards, parse_cards
 from gpushare.model.demand import Demand, Malformed
 from gpushare.model.modes import WITH_CORE, Mode, mode_of
-from gpushare.model.quantity import parse_quantity
+from gpushare.model.quantity import parse_milli, parse_quantity
+from gpushare.model.resources import Resources
 
 EMPTY: Mapping[str, str] = MappingProxyType({})
+_BYTES_PER_MIB: Final = 2**20
 _MAX_CARDS: Final = 1024
 """More GPUs than any machine has; a larger count is an error and must not create as many objects."""
 
@@ -109,7 +111,8 @@ class Node:
     ``closed`` is the reason why the node takes no pods, None if it does. ``away`` is why kube-scheduler takes
     pods elsewhere whatever is free here, such as ``cordoned``. ``multi_user``: whether its MPS servers serve
     several users at once. ``pods_per_card`` is the maximum of pods on one GPU, 0 for any number. ``opened``
-    is when it last began to take pods, as the node agent writes it.
+    is when it last began to take pods, as the node agent writes it. ``allocatable`` is the CPU and memory
+    that it has for pods, None if unknown.
     """
 
     name: str
@@ -122,6 +125,7 @@ class Node:
     pods_per_card: int = 0
     away: str | None = None
     opened: str = ""
+    allocatable: Resources | None = None
 
     @property
     def one_user(self) -> bool:
@@ -158,8 +162,24 @@ def node_of(
     cards = () if isinstance(found, Malformed) else found
     if cards and allocatable is not None and not _offers_units(allocatable):
         closed = closed or NO_UNITS
-    placement = labels.get(LABEL_PLACEMENT)
-    return Node(name, cards, mode, placement, closed, assigned or {}, multi_user)
+    return Node(
+        name,
+        cards,
+        mode,
+        labels.get(LABEL_PLACEMENT),
+        closed,
+        assigned or {},
+        multi_user,
+        allocatable=_allocatable(allocatable or {}),
+    )
+
+
+def _allocatable(offers: Mapping[str, object]) -> Resources | None:
+    """The CPU and memory that a kubelet offers; None if it does not say."""
+    try:
+        return Resources(parse_milli(offers["cpu"]), parse_quantity(offers["memory"]) // _BYTES_PER_MIB)
+    except (InvalidRequest, KeyError):
+        return None
 
 
 def _offers_units(allocatable: Mapping[str, object]) -> bool:

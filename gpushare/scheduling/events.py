@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Node, Pod
+from gpushare.model.resources import Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,16 @@ class PodObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadObserved:
+    """The CPU and memory that a pod requests, with or without GPUs, before the pod itself is observed."""
+
+    uid: str
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
 class PodDeleted:
-    """A pod was deleted from the API."""
+    """A pod was deleted from the API, or one without GPUs has finished."""
 
     uid: str
 
@@ -71,6 +80,7 @@ LedgerEvent = (
     NodeObserved
     | NodeDeleted
     | PodObserved
+    | LoadObserved
     | PodDeleted
     | UnhealthyObserved
     | Reserved

@@ -2,20 +2,23 @@
 
 Invariants: a reservation is keyed by pod UID and ends when the pod is deleted or finished, not when it is
 terminating; amounts come from the pod's limits; a later annotation neither moves nor frees a reservation; a
-pod is on one node at a time.
+pod is on one node at a time. The CPU and memory of a node are those of all its pods, with or without GPUs.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from immutables import Map
 
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Node, Pod
+from gpushare.model.resources import Load, Resources
 from gpushare.scheduling.book import Book, Reservation, nominee_of
 from gpushare.scheduling.events import (
     Confirmed,
     LedgerEvent,
+    LoadObserved,
     NodeDeleted,
     NodeObserved,
     PodDeleted,
@@ -24,25 +27,41 @@ from gpushare.scheduling.events import (
     Reserved,
     UnhealthyObserved,
 )
+from gpushare.scheduling.node_load import NO_LOAD, NodeLoad
 from gpushare.scheduling.score_cache import ScoreCache
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All books. ``home`` and ``nominated`` map pod UIDs to the node of the reservation or the nomination."""
+    """All books. ``home`` and ``nominated`` map pod UIDs to the node of the reservation or the nomination.
+
+    ``loads`` has the CPU and memory of each pod by UID, and ``loaded`` the sums by node. ``changed`` are the
+    nodes that the last events have changed.
+    """
 
     books: Map[str, Book] = field(default_factory=Map)
     home: Map[str, str] = field(default_factory=Map)
     nominated: Map[str, str] = field(default_factory=Map)
+    loads: Map[str, Load] = field(default_factory=Map)
+    loaded: Map[str, NodeLoad] = field(default_factory=Map)
     score_cache: ScoreCache = field(default_factory=ScoreCache, compare=False, repr=False)
+    changed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def reservation(self, uid: str) -> tuple[str, Reservation] | None:
         """The node and the reservation of a pod; None if it has none."""
         node = self.home.get(uid)
         return None if node is None else (node, self.books[node].reservations[uid])
 
+    def free(self, name: str) -> Resources | None:
+        """The free CPU and memory of a node, negative if over-committed; None if unknown."""
+        book = self.books.get(name)
+        offers = book.node.allocatable if book and book.node else None
+        load = self.loaded.get(name, NO_LOAD)
+        return None if offers is None or load.unknown else offers.minus(load.requested)
+
 
 EMPTY_LEDGER = Ledger()
+_NOTHING_KNOWN: Final = Load(None, None)
 
 
 def apply(ledger: Ledger, *events: LedgerEvent) -> Ledger:
@@ -82,28 +101,48 @@ class _LedgerDraft:
         self._score_cache = ledger.score_cache
         self._home = ledger.home.mutate()
         self._nominated = ledger.nominated.mutate()
+        self._loads = ledger.loads.mutate()
+        self._loaded = ledger.loaded.mutate()
         self._drafts: dict[str, _BookDraft] = {}
+        self._changed: set[str] = set()
 
     def finish(self) -> Ledger:
+        books = self._finished_books()
+        return Ledger(
+            books,
+            self._home.finish(),
+            self._nominated.finish(),
+            self._loads.finish(),
+            self._loaded.finish(),
+            self._score_cache.updated(
+                {n: books.get(n) for n, draft in self._drafts.items() if draft.rescore}
+            ),
+            frozenset(self._changed.union(self._drafts)),
+        )
+
+    def _finished_books(self) -> Map[str, Book]:
+        """The same object if no book has changed."""
+        if not self._drafts:
+            return self._books
         books = self._books.mutate()
-        changed: dict[str, Book | None] = {}
         for name, draft in self._drafts.items():
             if not draft.is_empty:
                 books[name] = draft.book()
             # A node that came and went within these events was never there.
             elif name in self._books:
                 del books[name]
-            if draft.rescore:
-                changed[name] = books.get(name)
-        score_cache = self._score_cache.updated(changed)
-        return Ledger(books.finish(), self._home.finish(), self._nominated.finish(), score_cache)
+        return books.finish()
 
     def apply(self, event: LedgerEvent) -> None:
         match event:
             case PodObserved(pod):
                 self._pod(pod)
+            case LoadObserved(uid, load):
+                # The API may show the bind later than this extender has decided it.
+                self._carry(uid, load if load.node else load._replace(node=self._home.get(uid)))
             case PodDeleted(uid):
                 self._drop(uid)
+                self._unload(uid)
                 self._unnominate(uid)
             case NodeObserved(node):
                 self._node(node)
@@ -134,6 +173,8 @@ class _LedgerDraft:
     def _pod(self, pod: Pod) -> None:
         self._unnominate(pod.uid)
         demand = pod.demand if isinstance(pod.demand, Demand) else pod.demand.at_least
+        if pod.finished:
+            self._unload(pod.uid)
         if pod.finished or demand is None:
             self._drop(pod.uid)
         elif pod.node is not None:
@@ -159,6 +200,7 @@ class _LedgerDraft:
             priority=pod.priority,
             mode=known.mode if known and known.confirmed else pod.mode,
         )
+        self._move(pod.uid, node)
         if reservation == known:
             return
         if home != node:
@@ -186,6 +228,7 @@ class _LedgerDraft:
             mode=draft.node.mode if draft.node else None,
         )
         self._home[pod.uid] = event.node
+        self._move(pod.uid, event.node)
 
     def _confirm(self, uid: str) -> None:
         node = self._home.get(uid)
@@ -199,6 +242,33 @@ class _LedgerDraft:
         node = self._home.get(uid)
         if node is not None and not self._book_draft(node).reservations[uid].confirmed:
             self._drop(uid)
+            self._move(uid, None)
+
+    def _move(self, uid: str, node: str | None) -> None:
+        """The CPU and memory of a pod are on this node now. Those of a pod not observed yet are unknown."""
+        known = self._loads.get(uid)
+        self._carry(uid, Load(node, known.requested if known else None))
+
+    def _carry(self, uid: str, load: Load) -> None:
+        if self._loads.get(uid) == load:
+            return
+        self._unload(uid)
+        if load != _NOTHING_KNOWN:
+            self._loads[uid] = load
+        if load.node is not None:
+            self._loaded[load.node] = self._loaded.get(load.node, NO_LOAD).plus(load.requested)
+            self._changed.add(load.node)
+
+    def _unload(self, uid: str) -> None:
+        load = self._loads.pop(uid, None)
+        if load is None or load.node is None:
+            return
+        left = self._loaded[load.node].minus(load.requested)
+        if left.pods:
+            self._loaded[load.node] = left
+        else:
+            del self._loaded[load.node]
+        self._changed.add(load.node)
 
     def _drop(self, uid: str) -> None:
         node = self._home.pop(uid, None)

@@ -1,9 +1,10 @@
-"""The four resources that the extender watches, and the conversion of their objects."""
+"""The resources that the extender watches, and the conversion of their objects."""
 
 from typing import Final
 
 from msgspec import Struct, field
 
+from gpushare.adapters.kube.pod_loads import LoadedPod, ObservedPod, observed_pod
 from gpushare.adapters.kube.watch import Resource
 from gpushare.adapters.kube.wire import BareMeta, WireConfigMap, WireNode, WirePod, core_node, pod_of
 from gpushare.contract import SYSTEM_NAMESPACE, UNHEALTHY_KEY, UNHEALTHY_PREFIX
@@ -95,6 +96,8 @@ def _term(wire: _Expression) -> Term | None:
 
 
 PODS: Resource[Pod] = Resource("pods", "/api/v1/pods", WirePod, _pod)
+"""The pods that name a gpushare resource."""
+ALL_PODS: Resource[ObservedPod] = Resource("pods", "/api/v1/pods", LoadedPod, observed_pod)
 NODES: Resource[Node] = Resource("nodes", "/api/v1/nodes", WireNode, _node)
 UNHEALTHY: Resource[str] = Resource(
     "configmaps", f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/configmaps", WireConfigMap, _unhealthy

@@ -204,7 +204,9 @@ class PodAnnotations(
     safe_for_autoscaler: str | None = None
 
 
-class _Owner(Struct):
+class PodOwner(Struct):
+    """An owner of a pod."""
+
     kind: str = ""
     name: str = ""
     uid: str = ""
@@ -218,7 +220,7 @@ class PodMeta(BareMeta, rename="camel"):
     labels: dict[str, str] | None = None
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    owner_references: list[_Owner] | None = None
+    owner_references: list[PodOwner] | None = None
 
 
 class _Limits(
@@ -301,7 +303,7 @@ def pod_of(wire: WirePod) -> Pod | None:
         return None
     meta, spec, status = wire.metadata, wire.spec, wire.status
     claim = _claim(meta.annotations, demand) if spec.node_name else None
-    owner = _controller(meta)
+    owner = controller_of(meta)
     return Pod(
         uid=meta.uid,
         namespace=meta.namespace,
@@ -336,7 +338,8 @@ def _safe_to_evict(annotations: PodAnnotations | None) -> bool | None:
     return next((text == "true" for text in said if text in ("true", "false")), None)
 
 
-def _controller(meta: PodMeta) -> _Owner | None:
+def controller_of(meta: PodMeta) -> PodOwner | None:
+    """The owner that replaces the pod; None without one."""
     return next((each for each in meta.owner_references or () if each.controller), None)
 
 
