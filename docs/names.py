@@ -418,7 +418,8 @@ EVENTS: Final = (
         "pod, node",
         "Warning",
         "extender, node agent",
-        "a request, the annotation of cordoned GPUs or a ConfigMap of unhealthy GPUs cannot be read",
+        "a request, the annotation of cordoned GPUs or a ConfigMap of unhealthy GPUs cannot be read, or the "
+        "label of a node names no placement policy",
         "`ConfigMap kube-system/unhealthy-gpu-gpu-1: 'x' is not a GPU index; write gpus: 0,2`",
     ),
     EventRow(

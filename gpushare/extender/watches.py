@@ -25,7 +25,7 @@ from gpushare.model.resources import Load
 from gpushare.ports import node_event
 from gpushare.runtime.events import EventRecorder
 from gpushare.runtime.long_lived import exclude_modules, exclude_present
-from gpushare.scheduling.placement import DEFAULT, POLICIES
+from gpushare.scheduling.placement import placement_problem
 
 log = structlog.get_logger()
 
@@ -76,19 +76,22 @@ def _managed(batch: Iterable[Upserted[ObservedPod] | Deleted]) -> Iterator[Upser
 class NodeHandler:
     """Handles nodes. A GPU in mode ``cgpu`` takes at most ``cgpu_pods`` pods, 0 for any number."""
 
-    def __init__(self, cluster: ClusterState, sync_status: SyncStatus, cgpu_pods: int = 0) -> None:
+    def __init__(
+        self, cluster: ClusterState, recorder: EventRecorder, sync_status: SyncStatus, cgpu_pods: int = 0
+    ) -> None:
         self._cluster = cluster
+        self._recorder = recorder
         self._cgpu_pods = cgpu_pods
         self.synced = sync_status.synced
         self.failed = sync_status.failed
 
     def changed(self, batch: Iterable[Upserted[Node] | Deleted]) -> None:
-        """Apply the changes, and log the problems of a node once."""
+        """Apply the changes, and report the problems of a node once."""
         # The maximum is a setting of this extender, which no object of the API has.
         changes = [self._limited(change) for change in batch]
         for change in changes:
-            if isinstance(change, Upserted) and change.value != self._before(change.key):
-                _log_problems(change.value)
+            if isinstance(change, Upserted):
+                self._report(change.value)
         self._cluster.change_nodes(changes)
 
     def _limited(self, change: Upserted[Node] | Deleted) -> Upserted[Node] | Deleted:
@@ -96,19 +99,16 @@ class NodeHandler:
             return change
         return Upserted(change.key, replace(change.value, pods_per_card=self._cgpu_pods))
 
-    def _before(self, name: str) -> Node | None:
-        book = self._cluster.ledger.books.get(name)
-        return book.node if book else None
-
-
-def _log_problems(node: Node) -> None:
-    # Metrics and inspect tell if one of these reasons lasts.
-    if node.closed and node.closed not in WHILE_AGENT_STARTS:
-        log.warning("node_closed", node=node.name, reason=node.closed)
-    if node.placement is not None and node.placement not in POLICIES:
-        log.warning(
-            "placement_unknown", node=node.name, label=node.placement, known=list(POLICIES), used=DEFAULT
-        )
+    def _report(self, node: Node) -> None:
+        book = self._cluster.ledger.books.get(node.name)
+        before = book.node if book else None
+        # Metrics and inspect tell if one of these reasons lasts.
+        if node.closed and node != before and node.closed not in WHILE_AGENT_STARTS:
+            log.warning("node_closed", node=node.name, reason=node.closed)
+        problem = placement_problem(node)
+        if problem and (before is None or before.placement != node.placement):
+            log.warning("placement_unknown", node=node.name, problem=problem)
+            self._recorder.record(node_event(node.name, EVENT_MALFORMED, problem))
 
 
 class BudgetHandler:
@@ -168,7 +168,7 @@ class ExtenderWatches:
             turn=turn,
         )
         self._nodes: Follower[Node] = Follower(
-            client, NODES, NodeHandler(cluster, status, cgpu_pods), ends_if_restored=True, turn=turn
+            client, NODES, NodeHandler(cluster, recorder, status, cgpu_pods), ends_if_restored=True, turn=turn
         )
         self._unhealthy: Follower[str] = Follower(
             client, UNHEALTHY, ConfigMapHandler(cluster, recorder, status), turn=turn

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
+from gpushare.contract import LABEL_PLACEMENT
 from gpushare.model.demand import Demand
+from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.placement.binpack import Binpack
 from gpushare.scheduling.placement.policy import Policy
@@ -41,6 +43,16 @@ def policy_name(book: Book, requested: str | None = None) -> str:
     """
     label = book.node.placement if book.node else None
     return next((name for name in (requested, label) if name in POLICIES and name is not None), DEFAULT)
+
+
+def placement_problem(node: Node) -> str | None:
+    """Why the node's label names no policy, and which there are; None if it names one or is absent."""
+    if node.placement is None or node.placement in POLICIES:
+        return None
+    return (
+        f"label {LABEL_PLACEMENT}={node.placement!r} is not one of {', '.join(POLICIES)}; the policy of the "
+        f"node is {DEFAULT}"
+    )
 
 
 def choose(

@@ -16,52 +16,8 @@ from gpushare.model.modes import Mode
 from gpushare.model.objects import WHILE_AGENT_STARTS
 from gpushare.ports import KubeEvent
 from gpushare.runtime.events import EventRecorder
+from gpushare.scheduling.placement import POLICIES
 from tests.support.builders.scheduling import node
-
-
-@pytest.fixture
-def sync_status() -> SyncStatus:
-    return SyncStatus(ExtenderMetrics())
-
-
-@pytest.mark.parametrize(
-    ("mode", "most"), [(Mode.CGPU, 3), (Mode.SHARE, 0), (Mode.CORE_MEM, 0), (Mode.MPS, 0)]
-)
-def test_only_gpus_of_mode_cgpu_limit_the_number_of_pods(
-    sync_status: SyncStatus, mode: Mode, most: int
-) -> None:
-    cluster = ClusterState()
-    NodeHandler(cluster, sync_status, cgpu_pods=3).changed([Upserted("n", node("n", 14, mode=mode))])
-    found = cluster.ledger.books["n"].node
-    assert found is not None
-    assert found.pods_per_card == most
-
-
-def test_a_change_of_the_mode_changes_the_number_of_pods_per_gpu(sync_status: SyncStatus) -> None:
-    cluster = ClusterState()
-    handler = NodeHandler(cluster, sync_status, cgpu_pods=3)
-    for mode in (Mode.CGPU, Mode.SHARE):
-        handler.changed([Upserted("n", node("n", 14, mode=mode))])
-    assert cluster.ledger.books["n"].node == node("n", 14)
-    handler.changed([Deleted("n")])
-    assert "n" not in cluster.ledger.books
-
-
-def test_problems_of_a_node_are_logged_once(sync_status: SyncStatus) -> None:
-    handler = NodeHandler(ClusterState(), sync_status, cgpu_pods=3)
-    with capture_logs() as logs:
-        for _ in range(2):
-            handler.changed([Upserted("n", node("n", 14, mode=Mode.CGPU, placement="odd"))])
-    assert [entry["event"] for entry in logs] == ["placement_unknown"]
-
-
-@pytest.mark.parametrize("reason", WHILE_AGENT_STARTS)
-def test_a_node_whose_agent_starts_is_no_problem_yet(sync_status: SyncStatus, reason: str) -> None:
-    handler = NodeHandler(ClusterState(), sync_status)
-    with capture_logs() as logs:
-        handler.changed([Upserted("n", replace(node("n"), closed=reason))])
-        handler.changed([Upserted("n", replace(node("n"), closed="label gpushare.io/mode=odd"))])
-    assert [entry["reason"] for entry in logs] == ["label gpushare.io/mode=odd"]
 
 
 class Recorded:
@@ -74,10 +30,89 @@ class Recorded:
         self.events.append(event)
 
 
-def test_entries_that_name_no_gpu_are_in_the_log_and_in_an_event_of_the_node(
-    sync_status: SyncStatus,
+@pytest.fixture
+def recorded() -> Recorded:
+    return Recorded()
+
+
+@pytest.fixture
+def sync_status() -> SyncStatus:
+    return SyncStatus(ExtenderMetrics())
+
+
+def node_handler(
+    cluster: ClusterState, recorded: Recorded, sync_status: SyncStatus, cgpu_pods: int = 0
+) -> NodeHandler:
+    return NodeHandler(cluster, cast("EventRecorder", recorded), sync_status, cgpu_pods)
+
+
+@pytest.mark.parametrize(
+    ("mode", "most"), [(Mode.CGPU, 3), (Mode.SHARE, 0), (Mode.CORE_MEM, 0), (Mode.MPS, 0)]
+)
+def test_only_gpus_of_mode_cgpu_limit_the_number_of_pods(
+    sync_status: SyncStatus, recorded: Recorded, mode: Mode, most: int
 ) -> None:
-    recorded = Recorded()
+    cluster = ClusterState()
+    handler = node_handler(cluster, recorded, sync_status, cgpu_pods=3)
+    handler.changed([Upserted("n", node("n", 14, mode=mode))])
+    found = cluster.ledger.books["n"].node
+    assert found is not None
+    assert found.pods_per_card == most
+
+
+def test_a_change_of_the_mode_changes_the_number_of_pods_per_gpu(
+    sync_status: SyncStatus, recorded: Recorded
+) -> None:
+    cluster = ClusterState()
+    handler = node_handler(cluster, recorded, sync_status, cgpu_pods=3)
+    for mode in (Mode.CGPU, Mode.SHARE):
+        handler.changed([Upserted("n", node("n", 14, mode=mode))])
+    assert cluster.ledger.books["n"].node == node("n", 14)
+    handler.changed([Deleted("n")])
+    assert "n" not in cluster.ledger.books
+
+
+def test_a_label_that_names_no_policy_is_in_the_log_and_in_an_event_of_the_node_that_lists_them(
+    sync_status: SyncStatus, recorded: Recorded
+) -> None:
+    handler = node_handler(ClusterState(), recorded, sync_status)
+    with capture_logs() as logs:
+        handler.changed([Upserted("n", node("n", 14, placement="odd"))])
+    assert [entry["event"] for entry in logs] == ["placement_unknown"]
+    [event] = recorded.events
+    assert (event.reason, event.name, event.warning) == (EVENT_MALFORMED, "n", True)
+    assert event.text == (
+        f"label ack.node.gpu.placement='odd' is not one of {', '.join(POLICIES)}; the policy of the node is "
+        "binpack"
+    )
+
+
+def test_a_label_that_names_no_policy_is_reported_again_only_if_it_changes(
+    sync_status: SyncStatus, recorded: Recorded
+) -> None:
+    handler = node_handler(ClusterState(), recorded, sync_status)
+    for units, label in ((14, "odd"), (15, "odd"), (15, "even"), (15, "spread"), (15, None)):
+        handler.changed([Upserted("n", node("n", units, placement=label))])
+    assert [event.text.split()[1] for event in recorded.events] == [
+        "ack.node.gpu.placement='odd'",
+        "ack.node.gpu.placement='even'",
+    ]
+
+
+@pytest.mark.parametrize("reason", WHILE_AGENT_STARTS)
+def test_a_node_whose_agent_starts_is_no_problem_yet(
+    sync_status: SyncStatus, recorded: Recorded, reason: str
+) -> None:
+    handler = node_handler(ClusterState(), recorded, sync_status)
+    with capture_logs() as logs:
+        handler.changed([Upserted("n", replace(node("n"), closed=reason))])
+        handler.changed([Upserted("n", replace(node("n"), closed="label gpushare.io/mode=odd"))])
+    assert [entry["reason"] for entry in logs] == ["label gpushare.io/mode=odd"]
+
+
+def test_entries_that_name_no_gpu_are_in_the_log_and_in_an_event_of_the_node(
+    sync_status: SyncStatus, recorded: Recorded
+) -> None:
     handler = ConfigMapHandler(ClusterState(), cast("EventRecorder", recorded), sync_status)
     with capture_logs() as logs:
         handler.changed([Upserted("n", "0,x,GPU-2")])
