@@ -192,7 +192,7 @@ NODE_ANNOTATIONS: Final = (
         "JSON list",
         "capacity divided by the number of GPUs",
         '`[{"index": 0, "units": 14, …}]`',
-        "every shared GPU: index, UUID, model, MiB, units, health",
+        "every shared GPU: index, UUID, model, MiB, units, health, links",
     ),
     Name(
         "ANN_ASSIGNED_NODE",

@@ -4,23 +4,38 @@ The annotation is a JSON list; ``index`` and ``units`` are required, the rest ma
 
     [{"index": 0, "uuid": "GPU-…", "model": "Tesla T4", "mib": 15079, "units": 14,
       "numa": 0, "minor": 0, "pci": "00000000:00:07.0", "healthy": true, "whole_gpu_pods": [], "closed": "",
-      "brand": 2, "fault": ""}]
+      "brand": 2, "fault": "", "links": "-v"}]
 
 ``whole_gpu_pods`` names the whole-GPU pods (``namespace/name``), which use the GPU through another device
 plugin. Such a GPU is full. ``closed`` is why a healthy GPU takes no pods, such as ``until its MPS control
 daemon is ready``. For readers that do not know these fields, such GPUs are not ``healthy``. ``brand``
-is NVML's. ``fault`` is why the node agent takes a GPU for unhealthy.
+is NVML's. ``fault`` is why the node agent takes a GPU for unhealthy. ``links`` has one letter for each GPU of
+the machine, by its index: the link to that GPU, ``-`` for none, so that 16 GPUs take 256 letters.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 from gpushare.contract import SYSTEM_NAMESPACE, UNHEALTHY_KEY, UNHEALTHY_PREFIX
 from gpushare.model.card_models import is_data_centre
 from gpushare.model.demand import Malformed
+from gpushare.model.hardware import Link
 from gpushare.model.quantity import parse_small
+
+_LETTERS: Final = {
+    Link.NVLINK: "v",
+    Link.BOARD: "b",
+    Link.SWITCH: "p",
+    Link.SWITCHES: "q",
+    Link.HOST_BRIDGE: "h",
+    Link.NUMA_NODE: "n",
+    Link.SYSTEM: "s",
+}
+_LINKS: Final = {letter: link for link, letter in _LETTERS.items()}
+_NO_LINK: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +55,7 @@ class Card:
     closed: str = ""
     brand: int | None = None
     fault: str = ""
+    links: str = ""
 
     @property
     def is_listed(self) -> bool:
@@ -71,6 +87,17 @@ def parse_cards(text: str) -> tuple[Card, ...] | Malformed:
 def format_cards(cards: tuple[Card, ...]) -> str:
     """The text of the annotation, with all fields."""
     return msgspec.json.encode(cards).decode()
+
+
+def format_links(index: int, links: Mapping[tuple[int, int], Link]) -> str:
+    """The links of a GPU, from those of the pairs of a machine; empty if none is known."""
+    own = {sum(pair) - index: _LETTERS[link] for pair, link in links.items() if index in pair}
+    return "".join(own.get(other, _NO_LINK) for other in range(max(own) + 1)) if own else ""
+
+
+def link_to(links: str, index: int) -> Link | None:
+    """The link of a GPU with these ``links`` to the GPU of that index; None if it is not known."""
+    return _LINKS.get(links[index : index + 1])
 
 
 def in_use_as_whole(card: Card) -> str:

@@ -15,7 +15,7 @@ from tests.support.builders.scheduling import cluster, demand, main, node, pod
 NODES = ("n0", "n1")
 MODES = (Mode.SHARE, Mode.CGPU, Mode.CORE_MEM, Mode.MPS)
 USERS = (1000, 1000, 1000, 2000, None)
-PLACEMENTS = (None, "binpack", "spread")
+PLACEMENTS = (None, "binpack", "spread", "topology")
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -1,14 +1,15 @@
 """Later readings of the GPUs never make the agent promise memory that a GPU does not have."""
 
 from dataclasses import dataclass
+from itertools import combinations, permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.gpu_readings import Adopted, GpusInUse, adopt
 from gpushare.deviceplugin.core.shared_gpus import SharedGpus, reason_against, shared_gpus
-from gpushare.model.cards import Card
-from gpushare.model.hardware import Gpu, Inventory
+from gpushare.model.cards import Card, link_to
+from gpushare.model.hardware import Gpu, Inventory, Link
 from gpushare.model.options import MemoryUnit
 
 UNIT = MemoryUnit.GIB
@@ -32,8 +33,13 @@ def inventories(draw: st.DrawFn) -> Inventory:
         for index, uuid in enumerate(uuids)
         if readable[index]
     )
+    links = {
+        (one.index, other.index): draw(st.sampled_from(Link))
+        for one, other in combinations(gpus, 2)
+        if draw(st.booleans())
+    }
     unreadable = {index: "GPU is lost" for index, good in enumerate(readable) if not good}
-    return Inventory("580", None, gpus, unreadable=unreadable)
+    return Inventory("580", None, gpus, links, unreadable)
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,14 @@ def test_no_two_gpus_have_one_index_or_uuid(each: Round) -> None:
 @given(rounds())
 def test_the_same_reading_again_changes_nothing(each: Round) -> None:
     assert read(each.adopted, each.found, each.allocated) == each.adopted
+
+
+@given(rounds())
+def test_the_links_are_those_of_the_last_reading_whatever_index_a_gpu_had(each: Round) -> None:
+    for one, other in permutations(each.after.cards, 2):
+        real = [each.real.get(card.uuid) for card in (one, other)]
+        low, high = sorted(gpu.index if gpu else -1 for gpu in real)
+        assert link_to(one.links, other.index) == each.found.links.get((low, high))
 
 
 @given(rounds())

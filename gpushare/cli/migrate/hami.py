@@ -28,7 +28,7 @@ from gpushare.errors import InvalidRequest
 from gpushare.model.quantity import parse_quantity
 from gpushare.model.resource_names import HAMI_CORES, HAMI_MEMORY, HAMI_MEMORY_PERCENT
 from gpushare.overview.memory_units import NodeUnit
-from gpushare.scheduling.placement import POLICIES
+from gpushare.scheduling.placement import Placement
 
 DOMAIN: Final = "nvidia.com/"
 MEMORY: Final = HAMI_MEMORY
@@ -42,6 +42,11 @@ NODE_LABEL: Final = ("gpu", "on")
 _SHARES: Final = (MEMORY, MEMORY_PERCENT, CORES)
 _OWN: Final = (RESOURCE_WHOLE_GPU, *_SHARES, PRIORITY)
 _POLICIES: Final = (f"{PREFIX}gpu-scheduler-policy", f"{PREFIX}node-scheduler-policy")
+_PLACEMENTS: Final = {
+    "binpack": Placement.BINPACK,
+    "spread": Placement.SPREAD,
+    "topology-aware": Placement.TOPOLOGY,
+}
 _MODE: Final = "nvidia.com/vgpu-mode"
 _DISABLED: Final = "CUDA_DISABLE_CONTROL"
 _GPU_SELECTION: Final = {
@@ -263,8 +268,8 @@ def _policies(annotations: Json) -> list[str]:
 
 def _convert_policies(annotations: Json, result: Conversion) -> None:
     wanted = _policies(annotations)
-    if len(wanted) == 1 and wanted[0] in POLICIES:
-        annotations[ANN_PLACEMENT] = wanted[0]
+    if len(wanted) == 1 and wanted[0] in _PLACEMENTS:
+        annotations[ANN_PLACEMENT] = _PLACEMENTS[wanted[0]].value
         result.changes.append(f"annotation {ANN_PLACEMENT}={annotations[ANN_PLACEMENT]}")
     elif wanted:
         result.unsupported.append(

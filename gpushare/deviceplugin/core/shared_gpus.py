@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpushare.model.card_models import is_data_centre
-from gpushare.model.cards import Card
+from gpushare.model.cards import Card, format_links
 from gpushare.model.hardware import SHARES_HOST_MEMORY, Gpu, Inventory
 from gpushare.model.modes import Mode
 from gpushare.model.objects import EMPTY
@@ -96,7 +96,14 @@ def shared_gpus(
     }
     shared = sorted((gpu for gpu in inventory.gpus if reasons[gpu.index] is None), key=lambda gpu: gpu.index)
     cards = (
-        _card(gpu, unit, fault=unhealthy.get(gpu.uuid, ""), cordoned=gpu.index in cordoned) for gpu in shared
+        _card(
+            gpu,
+            unit,
+            links=format_links(gpu.index, inventory.links),
+            fault=unhealthy.get(gpu.uuid, ""),
+            cordoned=gpu.index in cordoned,
+        )
+        for gpu in shared
     )
     excluded = [
         *(
@@ -175,7 +182,7 @@ def _closed(card: Card, without_mps: Collection[str]) -> Card:
     return replace(card, healthy=False, closed=WITHOUT_MPS) if closed else card
 
 
-def _card(gpu: Gpu, unit: MemoryUnit, *, fault: str, cordoned: bool) -> Card:
+def _card(gpu: Gpu, unit: MemoryUnit, *, links: str, fault: str, cordoned: bool) -> Card:
     return Card(
         index=gpu.index,
         units=units_of(gpu.mib, unit),
@@ -188,6 +195,7 @@ def _card(gpu: Gpu, unit: MemoryUnit, *, fault: str, cordoned: bool) -> Card:
         brand=gpu.brand,
         healthy=not (fault or cordoned),
         fault=fault,
+        links=links,
     )
 
 

@@ -15,13 +15,15 @@ from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.placement.binpack import Binpack
 from gpushare.scheduling.placement.policy import Policy
 from gpushare.scheduling.placement.spread import Spread
+from gpushare.scheduling.placement.topology import Topology
 
 
 class Placement(StrEnum):
-    """Which GPUs of a node are selected for a pod: the fullest ones that fit, or the emptiest ones."""
+    """Which GPUs of a node are for a pod: the fullest, the emptiest, or those with the best links."""
 
     BINPACK = "binpack"
     SPREAD = "spread"
+    TOPOLOGY = "topology"
 
 
 def _policy(name: Placement) -> Policy:
@@ -30,6 +32,8 @@ def _policy(name: Placement) -> Policy:
             return Binpack()
         case Placement.SPREAD:
             return Spread()
+        case Placement.TOPOLOGY:
+            return Topology()
 
 
 DEFAULT: Final = Placement.BINPACK.value

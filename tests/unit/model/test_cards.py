@@ -5,14 +5,36 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from gpushare.model.cards import Card, equal_cards, format_cards, parse_cards, parse_indices
+from gpushare.model.cards import (
+    Card,
+    equal_cards,
+    format_cards,
+    format_links,
+    link_to,
+    parse_cards,
+    parse_indices,
+)
 from gpushare.model.demand import Malformed
+from gpushare.model.hardware import Link
 
 
 def problem(text: str) -> str:
     found = parse_cards(text)
     assert isinstance(found, Malformed)
     return found.problem
+
+
+@pytest.mark.parametrize("link", Link)
+def test_a_link_is_read_as_it_was_written_from_either_gpu(link: Link) -> None:
+    links = {(0, 2): link}
+    assert [link_to(format_links(0, links), index) for index in range(4)] == [None, None, link, None]
+    assert link_to(format_links(2, links), 0) is link
+    assert format_links(1, links) == ""
+
+
+@pytest.mark.parametrize("links", ["", "-", "-?", "--"])
+def test_a_link_that_is_absent_or_of_a_later_version_is_not_known(links: str) -> None:
+    assert link_to(links, 1) is None
 
 
 def test_the_t4_of_the_source_documents() -> None:

@@ -1,4 +1,4 @@
-"""Which GPU: binpack and spread, as the pod or the node's label requests."""
+"""Which GPU: binpack, spread and topology, as the pod or the node's label requests."""
 
 from pathlib import Path
 from pkgutil import iter_modules
@@ -6,10 +6,12 @@ from pkgutil import iter_modules
 import pytest
 import yaml
 
+from gpushare.model.cards import Card
+from gpushare.model.objects import Node
 from gpushare.scheduling import placement as package
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import POLICIES, choose, policy_name
-from tests.support.builders.scheduling import T4, V16, cluster, demand, node, pod
+from tests.support.builders.scheduling import T4, V16, cluster, demand, node, pod, pod_request, score
 
 ROOT = Path(__file__).parents[3]
 
@@ -39,9 +41,18 @@ def test_every_policy_is_a_module_that_is_registered_under_its_name() -> None:
     }
 
 
-def test_the_documentation_names_every_policy() -> None:
+def test_the_documentation_says_when_to_use_every_policy() -> None:
     text = (ROOT / "docs/concepts/request.md").read_text()
-    assert [name for name in POLICIES if f"`{name}`" not in text] == []
+    section = text.partition("## Placement policies\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    assert [row[0].strip("| `") for row in rows] == [*POLICIES]
+    assert {len(row) for row in rows} == {3}
+
+
+def test_the_page_about_migration_names_every_policy() -> None:
+    text = (ROOT / "docs/how-to/migrate.md").read_text()
+    [row] = [line for line in text.splitlines() if "`ack.node.gpu.placement` |" in line]
+    assert [name for name in POLICIES if f"`{name}`" not in row] == []
 
 
 def test_the_role_for_node_labels_accepts_every_policy() -> None:
@@ -63,7 +74,7 @@ def test_spread_takes_the_emptiest_gpu() -> None:
     assert taken(on_cards("spread", 10, 4, 12), 4) == (2,)
 
 
-@pytest.mark.parametrize("placement", ["binpack", "spread"])
+@pytest.mark.parametrize("placement", ["binpack", "spread", "topology"])
 def test_of_equal_gpus_the_lowest_index_is_taken(placement: str) -> None:
     assert taken(on_cards(placement, 2, 8, 8, 8), 4) == (1,)
 
@@ -72,6 +83,52 @@ def test_several_gpus_are_taken_in_the_order_of_the_policy_and_named_in_index_or
     assert taken(on_cards("binpack", 12, 4, 8, 4), 8, cards=2) == (1, 3)
     assert taken(on_cards("binpack", 12, 6, 8, 2), 8, cards=2) == (1, 2)
     assert taken(on_cards("spread", 10, 4, 8, 12), 8, cards=2) == (0, 3)
+
+
+def linked(*links: str, free: tuple[int, ...], numa: tuple[int, ...] | None = None) -> Ledger:
+    """A node of policy topology with these links, a text for each GPU, and free units."""
+    cards = tuple(
+        Card(index, T4, links=text, numa=numa[index] if numa else None) for index, text in enumerate(links)
+    )
+    pods = [pod(f"on-{index}", T4 - units, at="n", card=index) for index, units in enumerate(free)]
+    return cluster(Node("n", cards, placement="topology"), *pods)
+
+
+PAIRS = ("-vss", "v-ss", "ss-v", "ssv-")
+
+
+def test_topology_takes_linked_gpus_although_others_are_fuller() -> None:
+    ledger = linked(*PAIRS, free=(8, 14, 8, 14))
+    assert taken(ledger, 8, cards=2, requested="binpack") == (0, 2)
+    assert taken(ledger, 8, cards=2) == (0, 1)
+
+
+def test_topology_takes_the_fuller_of_equal_sets() -> None:
+    assert taken(linked(*PAIRS, free=(14, 14, 8, 14)), 8, cards=2) == (2, 3)
+
+
+def test_topology_takes_what_fits() -> None:
+    assert taken(linked(*PAIRS, free=(14, 3, 14, 3)), 8, cards=2) == (0, 2)
+    assert taken(linked(*PAIRS, free=(14, 3, 3, 3)), 8, cards=2) is None
+
+
+def test_topology_counts_numa_nodes_where_no_links_are_known() -> None:
+    assert taken(linked("", "", "", free=(8, 14, 14), numa=(0, 1, 1)), 8, cards=2) == (1, 2)
+
+
+def test_topology_leaves_the_numa_node_with_more_free_memory_for_several_gpus() -> None:
+    unlinked = ("",) * 4
+    assert taken(linked(*unlinked, free=(8, 14, 8, 9), numa=(0, 0, 1, 1)), 4) == (2,)
+    assert taken(linked(*unlinked, free=(8, 14, 9, 9), numa=(0, 0, 1, 1)), 4) == (0,)
+
+
+@pytest.mark.parametrize(
+    ("links", "points"),
+    [(("-v", "v-"), 10), (("-p", "p-"), 8), (("-s", "s-"), 3), (("", ""), 3)],
+)
+def test_topology_prefers_nodes_with_better_links(links: tuple[str, str], points: int) -> None:
+    ledger = linked(*links, free=(4, 4))
+    assert score(ledger, pod_request(demand(8, cards=2)), "n") == points
 
 
 def test_too_few_gpus_are_no_placement() -> None:

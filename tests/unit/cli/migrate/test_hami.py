@@ -77,11 +77,14 @@ def test_requests_of_hami_are_removed() -> None:
     assert resources == {"requests": {}, "limits": {"aliyun.com/gpu-mem": 1}}
 
 
-def test_scheduler_policy_and_state_are_replaced() -> None:
-    state = {"hami.io/vgpu-node": "n1", "hami.io/gpu-scheduler-policy": "spread", "team": "a"}
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("binpack", "binpack"), ("spread", "spread"), ("topology-aware", "topology")]
+)
+def test_scheduler_policy_and_state_are_replaced(theirs: str, ours: str) -> None:
+    state = {"hami.io/vgpu-node": "n1", "hami.io/gpu-scheduler-policy": theirs, "team": "a"}
     manifest = deployment(container(gpumem=1), annotations=state, schedulerName="hami-scheduler")
     pod = pod_template(converted(manifest, Units()))
-    assert pod["metadata"]["annotations"] == {"team": "a", "gpushare.io/placement": "spread"}
+    assert pod["metadata"]["annotations"] == {"team": "a", "gpushare.io/placement": ours}
     assert "schedulerName" not in pod["spec"]
 
 
@@ -165,8 +168,8 @@ def test_what_cannot_be_converted_has_a_reason(containers: list[Json], text: str
             "annotation nvidia.com/vgpu-mode: GPUs with MIG are not shared",
         ),
         (
-            deployment(container(gpumem=1), annotations={"hami.io/gpu-scheduler-policy": "topology"}),
-            "scheduler policies topology: one policy places on nodes and GPUs here",
+            deployment(container(gpumem=1), annotations={"hami.io/gpu-scheduler-policy": "other"}),
+            "scheduler policies other: one policy places on nodes and GPUs here",
         ),
         (
             deployment(container(gpumem=1) | {"env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]}),

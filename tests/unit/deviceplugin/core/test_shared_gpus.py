@@ -13,7 +13,7 @@ from gpushare.deviceplugin.core.shared_gpus import (
     with_declared_memory,
 )
 from gpushare.model.cards import Card
-from gpushare.model.hardware import Gpu, Inventory
+from gpushare.model.hardware import Gpu, Inventory, Link
 from gpushare.model.options import MemoryUnit
 
 T4 = Gpu(0, "GPU-a", "Tesla T4", 15079, minor=3, pci="00000000:00:07.0", numa=1)
@@ -35,6 +35,13 @@ def test_a_gpu_is_offered_with_all_properties_of_the_driver() -> None:
     found = shared_gpus(machine(T4))
     assert found.cards == (Card(0, 14, "GPU-a", "Tesla T4", 15079, 1, 3, "00000000:00:07.0"),)
     assert (found.excluded, found.unlisted, found.notices, found.unschedulable) == ((), (), (), "")
+
+
+def test_the_links_of_a_gpu_name_the_others_by_index() -> None:
+    gpus = tuple(replace(T4, index=index, uuid=f"GPU-{index}") for index in range(4))
+    links = {(0, 1): Link.NVLINK, (0, 3): Link.SYSTEM, (1, 3): Link.SWITCH}
+    found = shared_gpus(replace(machine(*gpus), links=links))
+    assert [card.links for card in found.cards] == ["-v-s", "v--p", "", "sp"]
 
 
 def test_gpus_of_different_size_keep_their_own_and_come_in_index_order() -> None:
