@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from gpushare.adapters.replay.kernel import KernelEngine
+from gpushare.adapters.replay.kernel import KernelEngine, loaded
 from gpushare.errors import InvalidRequest
 from gpushare.simulation.policies import SIMULATED, factory_of
+from gpushare.simulation.product import REPLAY
 from gpushare.simulation.results import Results
 from gpushare.simulation.run import Outcome, filled, steady
 from gpushare.simulation.trace_csv import nodes_of, pods_of
@@ -67,7 +68,9 @@ class Runs:
 
 
 def run_all(workload: Workload, runs: Runs) -> Results:
-    """Run each policy with each seed; a bar on stderr shows the progress on a terminal."""
+    """Run each policy with each seed; a bar on stderr shows the progress on a terminal. Raises KernelError."""
+    if REPLAY in runs.policies:
+        loaded()
     results: dict[str, list[Outcome]] = {name: [] for name in runs.policies}
     with click.progressbar(
         list(product(runs.policies, range(runs.seeds))),

@@ -84,6 +84,7 @@ Name: no
 """
 AMD64 = "arch=amd64&distro=debian-12"
 LIBRARY = "usr/local/lib/gpushare/libgpushare.so"
+KERNEL = "app/.venv/lib/gpushare/libgpushare-replay.so"
 
 
 class Layout:
@@ -134,6 +135,7 @@ APP = {
     f"{SITE}/click_extra-8.5.1.dist-info/METADATA": METADATA,
     f"{SITE}/click_extra-8.5.1.dist-info/RECORD": b"",
     LIBRARY: b"elf",
+    KERNEL: b"so",
 }
 
 
@@ -150,7 +152,10 @@ def test_an_image_is_read_from_all_its_layers(made: Layout) -> None:
     assert (found.system["ID"], found.system["VERSION_ID"], found.platform) == ("debian", "12", "linux/amd64")
     assert [each.name for each in found.debian] == ["libcap2", "libstdc++6", "login"]
     assert found.distributions == [PythonPackage("Click_Extra", "8.5.1", "BSD-3-Clause")]
-    assert found.libraries == {f"/{LIBRARY}": hashlib.sha256(b"elf").hexdigest()}
+    assert found.libraries == {
+        f"/{LIBRARY}": hashlib.sha256(b"elf").hexdigest(),
+        f"/{KERNEL}": hashlib.sha256(b"so").hexdigest(),
+    }
     assert not found.python
 
 
@@ -212,7 +217,7 @@ def test_the_sbom_names_packages_as_scanners_compare_them(made: Layout) -> None:
         f"pkg:deb/debian/libstdc%2B%2B6@12.2.0-14%2Bdeb12u1?{AMD64}&upstream=gcc-12",
         f"pkg:deb/debian/login@1%3A4.13%2Bdfsg1-1%2Bdeb12u1?{AMD64}&upstream=shadow",
         "pkg:pypi/click-extra@8.5.1",
-        bom["components"][-1]["purl"],
+        *(each["purl"] for each in bom["components"][-2:]),
     ]
     system, *_, library = bom["components"]
     assert (system["type"], system["name"], system["version"]) == ("operating-system", "debian", "12")

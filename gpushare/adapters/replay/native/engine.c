@@ -11,8 +11,13 @@
 #define MILLI 1000
 #define WORTH 1024
 #define ROOM_WORDS (sizeof(struct room) / sizeof(int64_t))
-// Rooms that are kept, about 100 bytes each.
-#define MOST_ROOMS 1000000
+// What is kept, 100 to 200 bytes each. Tests set other numbers.
+#ifndef MOST_ROOMS
+#define MOST_ROOMS 500000
+#endif
+#ifndef MOST_PAIRS
+#define MOST_PAIRS 500000
+#endif
 
 // The loss by a pod, and the free units of its GPU for a pod with one GPU.
 struct loss {
@@ -57,7 +62,8 @@ static void *copied(const void *from, size_t size)
 {
 	void *to = malloc(size ? size : 1);
 
-	return to ? memcpy(to, from, size) : NULL;
+	// `from` of an empty array may be NULL.
+	return to && size ? memcpy(to, from, size) : to;
 }
 
 EXPORT struct engine *replay_new(void)
@@ -303,6 +309,8 @@ static const struct loss *loss_of(struct engine *engine, const struct pod *pod, 
 		return &unfit;
 	if (engine->rooms.count >= MOST_ROOMS)
 		forget(engine);
+	if (engine->pairs.count >= MOST_PAIRS)
+		table_clear(&engine->pairs);
 	if (engine->numbers[node] < 0)
 		engine->numbers[node] = number_of(engine, room);
 	known = engine->pairs.count;

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from gpushare.adapters.replay import kernel
 from gpushare.cli.simulate.command import simulate
+from gpushare.errors import KernelError
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,16000,64000,4,T4\nb,16000,64000,4,T4\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np,1000,1000,1,500\nq,2000,1000,1,1000\n"
@@ -49,6 +51,23 @@ def test_pods_without_gpus_can_be_left_to_the_scheduler(tmp_path: Path) -> None:
     pods = f"{PODS}r,4000,1000,0,0\n"
     arguments = ("--policy", "binpack", "--pods-without-gpu")
     assert call(tmp_path, *arguments, "scheduler", pods=pods).exit_code == 0
+
+
+@pytest.mark.needs("compiler", "make")
+def test_replay_is_a_policy(tmp_path: Path) -> None:
+    _, row = call(tmp_path, "--policy", "replay").output.splitlines()
+    assert row.split()[0] == "replay"
+
+
+def test_replay_without_its_kernel_is_an_error_before_the_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "_FOLDER", tmp_path)
+    kernel.loaded.cache_clear()
+    done = call(tmp_path, "--policy", "binpack,replay", "--seeds", "1000")
+    kernel.loaded.cache_clear()
+    assert isinstance(done.exception, KernelError)
+    assert done.output == ""
 
 
 @pytest.mark.parametrize(
