@@ -68,7 +68,7 @@ class Runs:
 
 
 def run_all(workload: Workload, runs: Runs) -> Results:
-    """Run each policy with each seed; a bar on stderr shows the progress on a terminal. Raises KernelError."""
+    """Run each policy with each seed; on a terminal, a bar shows the progress. Raises KernelError."""
     if REPLAY in runs.policies:
         loaded()
     results: dict[str, list[Outcome]] = {name: [] for name in runs.policies}

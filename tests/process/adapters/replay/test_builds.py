@@ -31,7 +31,8 @@ for lesson in range(6):
     for _ in range(20):
         node, wanted = rng.randrange(30), need()
         free = tuple(rng.randrange(17) for _ in range(rng.randrange(9)))
-        room = rng.choice((None, *[Room(rng.randrange(40), rng.randrange(40), rng.randrange(3), 16, free)] * 5))
+        cpu, memory, model = (rng.randrange(most) for most in (40, 40, 3))
+        room = rng.choice((None, *[Room(cpu, memory, model, 16, free)] * 5))
         for engine in engines:
             engine.put(node, room)
         native, plain = ([*engine.losses(wanted, range(31))] for engine in engines)
