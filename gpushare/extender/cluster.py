@@ -112,8 +112,9 @@ class ClusterState:
         reserved = self.ledger.reservation(uid)
         if checked.claim and reserved and reserved[1].claim is None:
             # A reservation keeps its first GPUs, so it is replaced.
-            load = self.ledger.loads[uid]
-            self.apply(PodDeleted(uid), LoadObserved(uid, load), PodObserved(checked))
+            load = self.ledger.loads.get(uid)
+            again = [LoadObserved(uid, load)] if load else []
+            self.apply(PodDeleted(uid), *again, PodObserved(checked))
 
     def _keep(self, pod: Pod) -> Pod:
         """Store a pod, without a claim that has no valid seal."""

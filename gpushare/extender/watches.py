@@ -7,7 +7,7 @@ from dataclasses import replace
 import structlog
 
 from gpushare.adapters.kube.client import KubeClient
-from gpushare.adapters.kube.extender_resources import ALL_PODS, BUDGETS, NODES, UNHEALTHY
+from gpushare.adapters.kube.extender_resources import ALL_PODS, BUDGETS, NODES, PODS, UNHEALTHY
 from gpushare.adapters.kube.pod_loads import ObservedPod
 from gpushare.adapters.kube.watch import Follower
 from gpushare.contract import EVENT_MALFORMED
@@ -31,10 +31,7 @@ log = structlog.get_logger()
 
 
 class PodHandler:
-    """Handles pods. Only the leader explains why a pod waits.
-
-    Of a pod that names no gpushare resource, only the CPU and memory are kept.
-    """
+    """Handles pods. Only the leader explains why a pod waits."""
 
     def __init__(
         self, cluster: ClusterState, explainer: Explainer, sync_status: SyncStatus, leads: Callable[[], bool]
@@ -45,13 +42,44 @@ class PodHandler:
         self.synced = sync_status.synced
         self.failed = sync_status.failed
 
-    def changed(self, batch: Iterable[Upserted[ObservedPod] | Deleted]) -> None:
+    def changed(self, batch: Iterable[Upserted[Pod] | Deleted]) -> None:
         """Apply the changes, and explain why pods without a node wait."""
-        batch = list(batch)
-        self._cluster.change_loads(dict(_loads(batch)))
-        for pod in self._cluster.change_pods(_managed(batch)):
+        for pod in self._cluster.change_pods(batch):
             if pod.node is None and self._leads():
                 self._explainer.explain(pod)
+
+
+class AllPodsHandler:
+    """Handles pods with and without GPUs: of the latter, only their CPU and memory are kept.
+
+    ``arrived`` is called with each pod with GPUs that is seen first, and with each other one that is first
+    seen on a node, before they are applied.
+    """
+
+    def __init__(
+        self, cluster: ClusterState, handler: PodHandler, arrived: Callable[[ObservedPod], None]
+    ) -> None:
+        self._cluster = cluster
+        self._handler = handler
+        self._arrived = arrived
+        self.synced = handler.synced
+        self.failed = handler.failed
+
+    def changed(self, batch: Iterable[Upserted[ObservedPod] | Deleted]) -> None:
+        """Apply the changes."""
+        batch = list(batch)
+        for change in batch:
+            if isinstance(change, Upserted) and self._has_arrived(change):
+                self._arrived(change.value)
+        self._cluster.change_loads(dict(_loads(batch)))
+        self._handler.changed(_managed(batch))
+
+    def _has_arrived(self, change: Upserted[ObservedPod]) -> bool:
+        if change.value.managed:
+            return change.key not in self._cluster.pods
+        known = self._cluster.ledger.loads.get(change.key)
+        is_bound = change.value.load.node is not None and not change.value.finished
+        return is_bound and (known is None or known.node is None)
 
 
 def _loads(batch: Iterable[Upserted[ObservedPod] | Deleted]) -> Iterator[tuple[str, Load | None]]:
@@ -140,10 +168,10 @@ class ExtenderWatches:
     """Follows pods and nodes, and what the extender can work without: unhealthy GPUs and budgets.
 
     ``leads`` returns whether this replica explains why pods wait; ``cgpu_pods`` is the maximum of pods on a
-    GPU in mode ``cgpu``, 0 for any number.
+    GPU in mode ``cgpu``, 0 for any number. Only with ``arrived`` are pods without GPUs followed too.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of the extender that it uses
         self,
         client: KubeClient,
         api: ExtenderApi,
@@ -153,20 +181,14 @@ class ExtenderWatches:
         *,
         leads: Callable[[], bool],
         cgpu_pods: int,
+        arrived: Callable[[ObservedPod], None] | None = None,
     ) -> None:
         self._api = api
         self._cluster = cluster
         self._status = status
         self.explainer = Explainer(cluster, recorder)
         turn = self._after_slice
-        self._pods: Follower[ObservedPod] = Follower(
-            client,
-            ALL_PODS,
-            PodHandler(cluster, self.explainer, status, leads),
-            read_elsewhere=cluster.known_pods,
-            ends_if_restored=True,
-            turn=turn,
-        )
+        self._pods = self._pod_follower(client, PodHandler(cluster, self.explainer, status, leads), arrived)
         self._nodes: Follower[Node] = Follower(
             client, NODES, NodeHandler(cluster, recorder, status, cgpu_pods), ends_if_restored=True, turn=turn
         )
@@ -176,6 +198,15 @@ class ExtenderWatches:
         self._budgets: Follower[DisruptionBudget] = Follower(
             client, BUDGETS, BudgetHandler(cluster, status), turn=turn
         )
+
+    def _pod_follower(
+        self, client: KubeClient, handler: PodHandler, arrived: Callable[[ObservedPod], None] | None
+    ) -> Follower[Pod] | Follower[ObservedPod]:
+        cluster, turn = self._cluster, self._after_slice
+        if arrived:
+            every = AllPodsHandler(cluster, handler, arrived)
+            return Follower(client, ALL_PODS, every, cluster.known_pods, ends_if_restored=True, turn=turn)
+        return Follower(client, PODS, handler, cluster.known_pods, ends_if_restored=True, turn=turn)
 
     @property
     def lost_s(self) -> float:

@@ -33,10 +33,10 @@ NO_RESOURCES: Final = Resources(0, 0)
 
 
 class Load(NamedTuple):
-    """What a pod takes from its node. ``node`` is None while it has none, ``requested`` if unknown."""
+    """What a pod takes from its node, None while it has none."""
 
     node: str | None
-    requested: Resources | None
+    requested: Resources
 
 
 def requested_by(containers: Iterable[tuple[ContainerKind, Resources]]) -> Resources:

@@ -2,18 +2,17 @@
 
 Invariants: a reservation is keyed by pod UID and ends when the pod is deleted or finished, not when it is
 terminating; amounts come from the pod's limits; a later annotation neither moves nor frees a reservation; a
-pod is on one node at a time. The CPU and memory of a node are those of all its pods, with or without GPUs.
+pod is on one node at a time. CPU and memory count only of pods whose ``LoadObserved`` was applied.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from immutables import Map
 
 from gpushare.model.demand import Demand
 from gpushare.model.objects import Node, Pod
-from gpushare.model.resources import Load, Resources
+from gpushare.model.resources import NO_RESOURCES, Load, Resources
 from gpushare.scheduling.book import Book, Reservation, nominee_of
 from gpushare.scheduling.events import (
     Confirmed,
@@ -27,7 +26,6 @@ from gpushare.scheduling.events import (
     Reserved,
     UnhealthyObserved,
 )
-from gpushare.scheduling.node_load import NO_LOAD, NodeLoad
 from gpushare.scheduling.score_cache import ScoreCache
 
 
@@ -35,7 +33,7 @@ from gpushare.scheduling.score_cache import ScoreCache
 class Ledger:
     """All books. ``home`` and ``nominated`` map pod UIDs to the node of the reservation or the nomination.
 
-    ``loads`` has the CPU and memory of each pod by UID, and ``loaded`` the sums by node. ``changed`` are the
+    ``loads`` has the CPU and memory of pods by UID, and ``loaded`` the sums by node. ``changed`` are the
     nodes that the last events have changed.
     """
 
@@ -43,7 +41,7 @@ class Ledger:
     home: Map[str, str] = field(default_factory=Map)
     nominated: Map[str, str] = field(default_factory=Map)
     loads: Map[str, Load] = field(default_factory=Map)
-    loaded: Map[str, NodeLoad] = field(default_factory=Map)
+    loaded: Map[str, Resources] = field(default_factory=Map)
     score_cache: ScoreCache = field(default_factory=ScoreCache, compare=False, repr=False)
     changed: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
@@ -53,15 +51,13 @@ class Ledger:
         return None if node is None else (node, self.books[node].reservations[uid])
 
     def free(self, name: str) -> Resources | None:
-        """The free CPU and memory of a node, negative if over-committed; None if unknown."""
+        """The free CPU and memory of a node, negative if over-committed; None if the node is unknown."""
         book = self.books.get(name)
         offers = book.node.allocatable if book and book.node else None
-        load = self.loaded.get(name, NO_LOAD)
-        return None if offers is None or load.unknown else offers.minus(load.requested)
+        return None if offers is None else offers.minus(self.loaded.get(name, NO_RESOURCES))
 
 
 EMPTY_LEDGER = Ledger()
-_NOTHING_KNOWN: Final = Load(None, None)
 
 
 def apply(ledger: Ledger, *events: LedgerEvent) -> Ledger:
@@ -245,30 +241,29 @@ class _LedgerDraft:
             self._move(uid, None)
 
     def _move(self, uid: str, node: str | None) -> None:
-        """The CPU and memory of a pod are on this node now. Those of a pod not observed yet are unknown."""
-        known = self._loads.get(uid)
-        self._carry(uid, Load(node, known.requested if known else None))
+        """The CPU and memory of a pod are on this node now, if they are known."""
+        if known := self._loads.get(uid):
+            self._carry(uid, Load(node, known.requested))
 
     def _carry(self, uid: str, load: Load) -> None:
         if self._loads.get(uid) == load:
             return
         self._unload(uid)
-        if load != _NOTHING_KNOWN:
-            self._loads[uid] = load
+        self._loads[uid] = load
         if load.node is not None:
-            self._loaded[load.node] = self._loaded.get(load.node, NO_LOAD).plus(load.requested)
-            self._changed.add(load.node)
+            self._set_loaded(load.node, self._loaded.get(load.node, NO_RESOURCES).plus(load.requested))
 
     def _unload(self, uid: str) -> None:
         load = self._loads.pop(uid, None)
-        if load is None or load.node is None:
-            return
-        left = self._loaded[load.node].minus(load.requested)
-        if left.pods:
-            self._loaded[load.node] = left
+        if load is not None and load.node is not None:
+            self._set_loaded(load.node, self._loaded.get(load.node, NO_RESOURCES).minus(load.requested))
+
+    def _set_loaded(self, node: str, taken: Resources) -> None:
+        if taken == NO_RESOURCES:
+            self._loaded.pop(node, None)
         else:
-            del self._loaded[load.node]
-        self._changed.add(load.node)
+            self._loaded[node] = taken
+        self._changed.add(node)
 
     def _drop(self, uid: str) -> None:
         node = self._home.pop(uid, None)

@@ -13,7 +13,7 @@ from tests.support.builders.scheduling import cluster, node, pod
 OFFERED = Resources(10_000, 10_000)
 uids = st.sampled_from("abcd")
 places = st.sampled_from(("n", "m", None))
-amounts = st.one_of(st.none(), st.builds(Resources, st.integers(0, 5000), st.integers(0, 5000)))
+amounts = st.builds(Resources, st.integers(0, 5000), st.integers(0, 5000))
 observed = st.builds(LoadObserved, uids, st.builds(Load, places, amounts))
 events = st.lists(
     st.one_of(
@@ -26,7 +26,7 @@ events = st.lists(
 
 
 def recounted(happened: list[LedgerEvent]) -> dict[str, Load]:
-    """The load of each pod, by the rules: the last node counts, and requests stay known."""
+    """The load of each observed pod, by the rules: the last node counts, and requests stay known."""
     loads: dict[str, Load] = {}
     reserved: dict[str, str] = {}
     for event in happened:
@@ -39,19 +39,16 @@ def recounted(happened: list[LedgerEvent]) -> dict[str, Load]:
             case PodObserved(who):
                 assert who.node
                 reserved[who.uid] = who.node
-                known = loads.get(who.uid, Load(None, None))
-                loads[who.uid] = Load(who.node, known.requested)
+                if known := loads.get(who.uid):
+                    loads[who.uid] = Load(who.node, known.requested)
     return loads
 
 
-def free(loads: dict[str, Load], name: str) -> Resources | None:
-    here = [load.requested for load in loads.values() if load.node == name]
-    known = [each for each in here if each is not None]
-    if len(known) < len(here):
-        return None
+def free(loads: dict[str, Load], name: str) -> Resources:
     taken = NO_RESOURCES
-    for each in known:
-        taken = taken.plus(each)
+    for load in loads.values():
+        if load.node == name:
+            taken = taken.plus(load.requested)
     return OFFERED.minus(taken)
 
 

@@ -84,8 +84,8 @@ def _has_whole_gpus(spec: _Spec) -> bool:
     return any(each and (each.whole or each.time_sliced) not in (None, 0, "0") for each in limits)
 
 
-def requests_of(spec: _Spec) -> Resources | None:
-    """The requests of a pod; None if one is no quantity, which the API server does not accept."""
+def requests_of(spec: _Spec) -> Resources:
+    """The requests of a pod; none if one is no quantity, which the API server does not accept."""
     try:
         total = requested_by(_containers(spec))
         if spec.resources and (whole := spec.resources.requests):
@@ -96,7 +96,7 @@ def requests_of(spec: _Spec) -> Resources | None:
             )
         return _shared(total.plus(_resources(spec.overhead)))
     except InvalidRequest:
-        return None
+        return NO_RESOURCES
 
 
 def _containers(spec: _Spec) -> Iterator[tuple[ContainerKind, Resources]]:

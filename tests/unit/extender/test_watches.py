@@ -6,18 +6,21 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
+from gpushare.adapters.kube.pod_loads import ObservedPod
 from gpushare.contract import EVENT_MALFORMED
 from gpushare.extender.cluster import ClusterState
+from gpushare.extender.events import Explainer
 from gpushare.extender.freshness import SyncStatus
 from gpushare.extender.metrics import ExtenderMetrics
-from gpushare.extender.watches import ConfigMapHandler, NodeHandler
+from gpushare.extender.watches import AllPodsHandler, ConfigMapHandler, NodeHandler, PodHandler
 from gpushare.model.changes import Deleted, Upserted
 from gpushare.model.modes import Mode
-from gpushare.model.objects import WHILE_AGENT_STARTS
+from gpushare.model.objects import WHILE_AGENT_STARTS, Pod
+from gpushare.model.resources import Load, Resources
 from gpushare.ports import KubeEvent
 from gpushare.runtime.events import EventRecorder
 from gpushare.scheduling.placement import POLICIES
-from tests.support.builders.scheduling import node
+from tests.support.builders.scheduling import node, pod
 
 
 class Recorded:
@@ -124,3 +127,70 @@ def test_entries_that_name_no_gpu_are_in_the_log_and_in_an_event_of_the_node(
     assert event.text == (
         "ConfigMap kube-system/unhealthy-gpu-n: 'x', 'GPU-2' is not a GPU index; write gpus: 0,2"
     )
+
+
+def plain(node_name: str | None, *, finished: bool = False, cpu: int = 500) -> ObservedPod:
+    """A pod without GPUs."""
+    load = Load(node_name, Resources(cpu, 64))
+    return ObservedPod(load, finished=finished, chooses=True, created="", managed=None)
+
+
+class AllPods:
+    """The handler of all pods, and the pods that have arrived."""
+
+    def __init__(self, sync_status: SyncStatus) -> None:
+        self.cluster = ClusterState()
+        recorder = cast("EventRecorder", Recorded())
+        explainer = Explainer(self.cluster, recorder)
+        self.arrived: list[ObservedPod] = []
+        handler = PodHandler(self.cluster, explainer, sync_status, lambda: False)
+        self._handler = AllPodsHandler(self.cluster, handler, self.arrived.append)
+        self.cluster.change_nodes([Upserted("n", replace(node("n", 14), allocatable=Resources(4000, 4096)))])
+
+    def shown(self, uid: str, observed: ObservedPod) -> None:
+        self._handler.changed([Upserted(uid, observed)])
+
+    def deleted(self, uid: str) -> None:
+        self._handler.changed([Deleted(uid)])
+
+    @property
+    def free_cpu(self) -> int | None:
+        found = self.cluster.ledger.free("n")
+        return found and found.cpu
+
+
+def test_pods_without_gpus_take_from_a_node_until_they_end(sync_status: SyncStatus) -> None:
+    every = AllPods(sync_status)
+    every.shown("p", plain(None))
+    every.shown("q", plain("n"))
+    assert every.free_cpu == 3500
+    every.shown("p", plain("n"))
+    assert every.free_cpu == 3000
+    every.shown("p", plain("n", finished=True))
+    every.deleted("q")
+    assert every.free_cpu == 4000
+    assert every.cluster.pods == {}
+
+
+def test_a_pod_without_gpus_arrives_once_when_it_has_its_node(sync_status: SyncStatus) -> None:
+    every = AllPods(sync_status)
+    for observed in (plain(None), plain("n"), plain("n"), plain("n", finished=True)):
+        every.shown("p", observed)
+    every.shown("over", plain("n", finished=True))
+    assert every.arrived == [plain("n")]
+
+
+def test_a_pod_with_gpus_arrives_once_when_it_is_seen(sync_status: SyncStatus) -> None:
+    every = AllPods(sync_status)
+    waiting = replace_managed(plain(None), pod("p"))
+    bound = replace_managed(plain("n"), pod("p", at="n", card=0))
+    for observed in (waiting, bound, bound):
+        every.shown("p", observed)
+    assert every.arrived == [waiting]
+    assert every.free_cpu == 3500
+    every.shown("p", replace_managed(plain("n", finished=True), pod("p", at="n", finished=True)))
+    assert every.free_cpu == 4000
+
+
+def replace_managed(observed: ObservedPod, managed: Pod) -> ObservedPod:
+    return observed._replace(managed=managed)

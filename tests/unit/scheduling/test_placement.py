@@ -35,7 +35,7 @@ def taken(
 
 
 def test_every_policy_is_a_module_that_is_registered_under_its_name() -> None:
-    modules = {module.name for module in iter_modules(package.__path__)} - {"policy"}
+    modules = {module.name for module in iter_modules(package.__path__) if not module.ispkg} - {"policy"}
     assert {name: type(policy).__module__ for name, policy in POLICIES.items()} == {
         name: f"{package.__name__}.{name}" for name in modules
     }
