@@ -20,7 +20,8 @@ class NodeState:
     kinds: dict[tuple[int, bool], int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.cpu, self.memory, self.free = self.spec.cpu, self.spec.memory, (GPU,) * self.spec.gpus
+        self.cpu, self.memory = self.spec.cpu, self.spec.memory
+        self.free = (self.spec.milli,) * self.spec.gpus
 
     def has_room(self, shape: Shape) -> bool:
         """Whether CPU, memory and model fit, which kube-scheduler decides."""

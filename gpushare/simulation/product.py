@@ -18,7 +18,7 @@ from gpushare.scheduling.steps import result_of
 from gpushare.simulation.decider import DeciderFactory, PlacerFactory, first_best, scored
 from gpushare.simulation.node_state import UNFIT, NodeState
 from gpushare.simulation.replay import replaying
-from gpushare.simulation.workload import GPU, Shape, Workload
+from gpushare.simulation.workload import Shape, Workload
 
 if TYPE_CHECKING:
     from gpushare.scheduling.ledger import Ledger
@@ -44,14 +44,14 @@ class Product:
 
     def __init__(self, policy: str) -> None:
         self._policy = policy
-        self._points: dict[tuple[tuple[int, ...], int, int], float] = {}
-        self._books: dict[tuple[int, ...], Book] = {}
+        self._points: dict[tuple[int, tuple[int, ...], int, int], float] = {}
+        self._books: dict[tuple[int, tuple[int, ...]], Book] = {}
 
     def score(self, node: NodeState, shape: Shape) -> float:
         """The points of prioritize, or UNFIT if filter refuses the node; pods without GPUs tie everywhere."""
         if not shape.gpus:
             return 0
-        key = node.free, shape.gpus, shape.milli
+        key = node.spec.milli, node.free, shape.gpus, shape.milli
         found = self._points.get(key)
         if found is None:
             found = self._points[key] = self._scored(node, shape)
@@ -61,7 +61,7 @@ class Product:
         """The GPUs that bind chooses."""
         if not shape.gpus:
             return ()
-        shares = place(self._book(node.free), self._request(shape))
+        shares = place(self._book(node), self._request(shape))
         if isinstance(shares, Rejection):
             raise TypeError(f"filter passed a node that bind refuses: {shares.text}")
         return tuple(index for index, _ in shares)
@@ -71,7 +71,7 @@ class Product:
         return first_best(scores)
 
     def _scored(self, node: NodeState, shape: Shape) -> float:
-        view = cast("Ledger", _OneNode({_NAME: self._book(node.free)}))
+        view = cast("Ledger", _OneNode({_NAME: self._book(node)}))
         request = self._request(shape)
         if not filter_nodes(view, request, [_NAME]).passed:
             return UNFIT
@@ -82,18 +82,19 @@ class Product:
         demand = Demand((container,), shape.units, 0, shape.gpus)
         return PodRequest("pod", demand, placement=self._policy)
 
-    def _book(self, free: tuple[int, ...]) -> Book:
+    def _book(self, node: NodeState) -> Book:
         """The book of a node with so much free on each GPU."""
-        found = self._books.get(free)
+        key = node.spec.milli, node.free
+        found = self._books.get(key)
         if found is None:
-            found = self._books[free] = _book_of(free)
+            found = self._books[key] = _book_of(*key)
         return found
 
 
-def _book_of(free: tuple[int, ...]) -> Book:
-    book = Book(_NAME, Node(_NAME, equal_cards(GPU * len(free), len(free)) if free else ()))
+def _book_of(gpu: int, free: tuple[int, ...]) -> Book:
+    book = Book(_NAME, Node(_NAME, equal_cards(gpu * len(free), len(free)) if free else ()))
     for index, each in enumerate(free):
-        if used := GPU - each:
+        if used := gpu - each:
             demand = Demand((ContainerDemand("main", ContainerKind.MAIN, used),), used, 0, 1)
             book = with_reservation(book, Reservation(str(index), "", demand, ((index, Amount(used)),)))
     return book

@@ -9,7 +9,7 @@ from gpushare.scheduling.placement.replay.needs import Need, Room
 from gpushare.scheduling.placement.replay.policy import Replay
 from gpushare.simulation.decider import Placed, PlacerFactory
 from gpushare.simulation.node_state import NodeState
-from gpushare.simulation.workload import GPU, NodeSpec, Shape, Workload
+from gpushare.simulation.workload import NodeSpec, Shape, Workload
 
 _MOST_MODELS: Final = 64
 
@@ -51,7 +51,7 @@ class Replaying:
         self._seen = len(changes)
 
     def _room(self, state: NodeState) -> Room:
-        return Room(state.cpu, state.memory, self._models[state.spec.model], GPU, state.free)
+        return Room(state.cpu, state.memory, self._models[state.spec.model], state.spec.milli, state.free)
 
     def _need(self, shape: Shape) -> Need:
         models = 0

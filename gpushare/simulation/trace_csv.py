@@ -11,10 +11,12 @@ from typing import Final, TypeVar
 from gpushare.errors import InvalidRequest
 from gpushare.simulation.workload import GPU, NodeSpec, Shape
 
-_NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
-_POD_COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
-_SPEC: Final = "gpu_spec"
+NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+POD_COLUMNS: Final = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+SPEC: Final = "gpu_spec"
 """Optional: models, with ``|`` between alternatives."""
+SIZE: Final = "gpu_milli"
+"""Optional for nodes: thousandths of the largest GPU that each GPU has."""
 _NUMBER: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
 _MOST_GPUS: Final = 1024
 _MOST_ROWS: Final = 10**6
@@ -49,7 +51,7 @@ class _Row:
 
 def nodes_of(text: str) -> tuple[NodeSpec, ...]:
     """The nodes of a file. Raises InvalidRequest."""
-    nodes = tuple(_unique(_rows(text, _NODE_COLUMNS), "sn", _node))
+    nodes = tuple(_unique(_rows(text, NODE_COLUMNS), "sn", _node))
     if not any(node.gpus for node in nodes):
         raise InvalidRequest("line 2, column gpu: no node has a GPU")
     return nodes
@@ -57,7 +59,7 @@ def nodes_of(text: str) -> tuple[NodeSpec, ...]:
 
 def pods_of(text: str, models: frozenset[str]) -> tuple[Shape, ...]:
     """The pods of a file, for nodes with these GPU models. Raises InvalidRequest."""
-    pods = tuple(_unique(_rows(text, _POD_COLUMNS), "name", lambda row: _pod(row, models)))
+    pods = tuple(_unique(_rows(text, POD_COLUMNS), "name", lambda row: _pod(row, models)))
     if not any(pod.units for pod in pods):
         raise InvalidRequest("line 2, column num_gpu: no pod requests a GPU")
     return pods
@@ -93,16 +95,19 @@ def _unique(rows: Iterable[_Row], column: str, of: Callable[[_Row], _T]) -> Iter
 def _node(row: _Row) -> NodeSpec:
     gpus = row.number("gpu", _MOST_GPUS)
     model = row.text("model") if gpus else row.optional("model")
-    return NodeSpec(row.text("sn"), row.number("cpu_milli"), row.number("memory_mib"), gpus, model)
+    size = row.number(SIZE, GPU) if row.optional(SIZE) else GPU
+    if gpus and not size:
+        raise row.problem(SIZE, f"0 with gpu {gpus}: leave it empty for {GPU}")
+    return NodeSpec(row.text("sn"), row.number("cpu_milli"), row.number("memory_mib"), gpus, model, size)
 
 
 def _pod(row: _Row, models: frozenset[str]) -> Shape:
     gpus, milli = row.number("num_gpu", _MOST_GPUS), row.number("gpu_milli", GPU)
     if bool(gpus) != bool(milli):
         raise row.problem("gpu_milli", f"{milli} with num_gpu {gpus}: both are 0, or none")
-    spec = frozenset(filter(None, row.optional(_SPEC).split("|")))
+    spec = frozenset(filter(None, row.optional(SPEC).split("|")))
     if unknown := sorted(spec - models):
         raise row.problem(
-            _SPEC, f"no node has the model {unknown[0][:40]!r}; known: {', '.join(sorted(models))}"
+            SPEC, f"no node has the model {unknown[0][:40]!r}; known: {', '.join(sorted(models))}"
         )
     return Shape(row.number("cpu_milli"), row.number("memory_mib"), gpus, milli, spec)

@@ -1,21 +1,30 @@
-"""Nodes and pods of a simulation. A GPU has 1000 units, the thousandths of a GPU in the traces."""
+"""Nodes and pods of a simulation. The largest GPU has 1000 units, the thousandths of a GPU in the traces."""
 
 from dataclasses import dataclass
 from typing import Final
 
 GPU: Final = 1000
-"""Units of one GPU."""
+"""Units of the largest GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """An empty node: CPU in thousandths of a core, memory in MiB, GPUs of one model."""
+    """An empty node: CPU in thousandths of a core, memory in MiB, and GPUs of one model.
+
+    Each GPU has ``milli`` units.
+    """
 
     name: str
     cpu: int
     memory: int
     gpus: int
     model: str
+    milli: int = GPU
+
+    @property
+    def units(self) -> int:
+        """Units of all GPUs."""
+        return self.gpus * self.milli
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +53,4 @@ class Workload:
     @property
     def capacity(self) -> int:
         """Units of all GPUs."""
-        return GPU * sum(node.gpus for node in self.nodes)
+        return sum(node.units for node in self.nodes)

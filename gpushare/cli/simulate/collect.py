@@ -1,5 +1,6 @@
-"""The workload from its files, and the runs with their progress."""
+"""The workload from its files or from the cluster, and the runs with their progress."""
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +9,13 @@ from pathlib import Path
 
 import click
 
+from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.replay.kernel import KernelEngine, loaded
+from gpushare.cli.simulate import cluster
 from gpushare.errors import InvalidRequest
+from gpushare.overview.ledger_inputs import collect_cgpu_pods, collect_unhealthy, node_of
+from gpushare.overview.lists import NODES, PODS, RUNNING, decoded, listed
+from gpushare.overview.objects import ClusterNode, ClusterPod
 from gpushare.simulation.policies import SIMULATED, factory_of
 from gpushare.simulation.product import REPLAY
 from gpushare.simulation.results import Results
@@ -37,6 +43,20 @@ def workload_of(nodes: Path, pods: Path) -> Workload:
         return Workload(found, pods_of(_text(pods), frozenset(node.model for node in found if node.gpus)))
     except InvalidRequest as error:
         raise click.UsageError(f"{pods}: {error}") from error
+
+
+async def live(client: KubeClient, notes: list[str]) -> Workload:
+    """The workload of the cluster. Raises ApiError, and ConfigError if there is none."""
+    # First alone: of several missing rights, the same one is always named.
+    raw_nodes = await listed(client, NODES)
+    raw_pods, unhealthy, cgpu_pods = await asyncio.gather(
+        listed(client, PODS, {"fieldSelector": RUNNING}),
+        collect_unhealthy(client, notes),
+        collect_cgpu_pods(client),
+    )
+    nodes = {each.name: each for each in decoded(raw_nodes, ClusterNode, NODES)}
+    seen = [node_of(each, cgpu_pods) for each in nodes.values()]
+    return cluster.workload_of(nodes, seen, unhealthy, decoded(raw_pods, ClusterPod, PODS), notes)
 
 
 def _text(path: Path) -> str:

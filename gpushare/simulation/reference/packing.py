@@ -2,7 +2,7 @@
 
 from gpushare.simulation.node_state import NodeState
 from gpushare.simulation.reference.base import Reference, fullest
-from gpushare.simulation.workload import GPU, Shape
+from gpushare.simulation.workload import Shape
 
 
 class Packing(Reference):
@@ -12,10 +12,11 @@ class Packing(Reference):
         """From 0 to 100."""
         if not shape.gpus:
             return 0
-        idle = node.free.count(GPU)
+        gpu = node.spec.milli
+        idle = node.free.count(gpu)
         if idle == len(node.free):
             return max(33 - idle, idle)
         chosen = [node.free[index] for index in fullest(node.free, shape)]
-        if fresh := chosen.count(GPU):
+        if fresh := chosen.count(gpu):
             return max(50 - fresh, 33)
-        return max(100 - sum(free * 100 // GPU for free in chosen) // 10, 50)
+        return max(100 - sum(free * 100 // gpu for free in chosen) // 10, 50)

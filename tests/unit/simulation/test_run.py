@@ -56,3 +56,12 @@ def test_departures_make_room_again() -> None:
     found = next(each for each in run if isinstance(each, Outcome))
     assert found.allocated == pytest.approx(50, abs=15)
     assert found.refused < 10
+
+
+@pytest.mark.parametrize("policy", SIMULATED)
+def test_a_smaller_gpu_takes_less(policy: str) -> None:
+    small = NodeSpec("small", 16_000, 64_000, 2, "T4", 500)
+    found = outcome(Workload((small,), (Shape(1000, 1000, 1, 250),)), policy, load=1.0)
+    assert found.allocated == 100
+    found = outcome(Workload((small,), (Shape(1000, 1000, 1, 501),)), policy, load=1.0)
+    assert found.allocated == 0

@@ -60,3 +60,11 @@ def test_invalid_nodes_are_named(text: str, where: str) -> None:
 def test_invalid_pods_are_named(row: str, where: str) -> None:
     with pytest.raises(InvalidRequest, match=f"line 2, {where}"):
         pods_of(POD_HEAD + row + "\n", MODELS)
+
+
+def test_nodes_may_say_how_large_their_gpus_are() -> None:
+    head = "sn,cpu_milli,memory_mib,gpu,model,gpu_milli"
+    found = nodes_of(f"{head}\na,1000,1000,2,T4,250\nb,1000,1000,1,T4,\n")
+    assert [each.milli for each in found] == [250, 1000]
+    with pytest.raises(InvalidRequest, match="line 2, column gpu_milli: 0 with gpu 1"):
+        nodes_of(f"{head}\na,1000,1000,1,T4,0\n")
