@@ -10,7 +10,7 @@ from components.options import accepts
 from components.services import EXTENDER, WEBHOOK
 from gpushare.contract import SIDECAR_SCHEDULER
 from gpushare.kubescheduler.config import KubernetesVersion
-from gpushare.model.options import MakeRoom
+from gpushare.model.options import ClusterPlacement, MakeRoom
 from gpushare.runtime.settings import LogLevel
 
 FIRST_MUTATING: Final = KubernetesVersion(1, 36)
@@ -121,9 +121,12 @@ class Extender:
     """Whether the leader evicts pods of lower priority for a pod that fits on no GPU, although a node has
     enough units in all: ``never``, ``dry-run`` (events only) or ``evict``. Only with ``evict`` its account
     has the right to evict pods. Default: ``never``."""
+    placement: ClusterPlacement | None = None
+    """Placement policy of pods and nodes that name none: ``binpack``, or ``replay``, which compares all nodes
+    and follows pods without GPUs too. Default: ``binpack``."""
     shortlist: int | None = None
     """Maximum number of nodes that a filter call returns, the best ones; 0 for all. Default: 100 for
-    ``sidecar``, where the scheduler calls no other extender, else all."""
+    ``sidecar``, where the scheduler calls no other extender, else all. Not with ``replay``."""
     cpu: Cpu = "1"
     """CPU request and limit."""
     memory: Memory = "512Mi"

@@ -44,7 +44,7 @@ from gpushare.contract import (
     TLS_KEY,
 )
 from gpushare.kubescheduler.config import KubernetesVersion
-from gpushare.model.options import MakeRoom
+from gpushare.model.options import ClusterPlacement, MakeRoom
 
 _LABELS: Final = labels(EXTENDER_NAME)
 _TLS_FOLDER: Final = "/etc/gpushare/tls"
@@ -157,7 +157,7 @@ def _container(settings: Extender, version: KubernetesVersion) -> Object:
         peer_port=EXTENDER_PEER_PORT if peers else None,
         allow_without_lease=not settings.lease,
         api_request_timeout=None if version >= _BINDS_END_EARLY else _BIND_IN_OLD_CLUSTERS_S,
-        shortlist=_SIDECAR_SHORTLIST if is_sidecar else None,
+        shortlist=_SIDECAR_SHORTLIST if is_sidecar and not _compares_all_nodes(settings) else None,
         **_tls_files(settings),
     )
     return {
@@ -184,6 +184,10 @@ def _container(settings: Extender, version: KubernetesVersion) -> Object:
 
 
 _TLS_MOUNT: Final[Object] = {"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}
+
+
+def _compares_all_nodes(settings: Extender) -> bool:
+    return settings.placement is ClusterPlacement.REPLAY
 
 
 _SIDECAR_SHORTLIST: Final = 100

@@ -5,7 +5,7 @@ All calls come from one event loop and none of them awaits while it changes stat
 
 import asyncio
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -34,8 +34,10 @@ from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger, apply
 class ClusterState:
     """The owner of the ledger."""
 
-    def __init__(self) -> None:
+    def __init__(self, follow: Callable[[Ledger], None] | None = None) -> None:
+        """``follow`` is called with each next ledger."""
         self.ledger: Ledger = EMPTY_LEDGER
+        self._follow = follow
         self.pods: dict[str, Pod] = {}
         self.sealer = Sealer()
         self.backoff = RejectionBackoff()
@@ -52,6 +54,8 @@ class ClusterState:
     def apply(self, *events: LedgerEvent) -> None:
         """Replace the ledger with the one after the events."""
         before, self.ledger = self.ledger, apply(self.ledger, *events)
+        if self._follow:
+            self._follow(self.ledger)
         if self._next is not None and self.ledger.books is not before.books:
             self._next.set_result(None)
             self._next = None

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct, inspect
 
 from gpushare.adapters.kube import decoding
+from gpushare.adapters.kube.pod_loads import LoadedPod
 from gpushare.adapters.kube.wire import Bare, WirePod
 from gpushare.errors import InvalidRequest
 from gpushare.scheduling import preemption
@@ -35,6 +36,12 @@ class FilterArgs(Struct, rename="pascal", forbid_unknown_fields=True):
     pod: WirePod | None = None
     nodes: NodeItems | None = None
     node_names: list[str] | None = None
+
+
+class LoadedArgs(FilterArgs, rename="pascal", forbid_unknown_fields=True):
+    """The same, and what the pod requests of CPU and memory."""
+
+    pod: LoadedPod | None = None
 
 
 class AskedNodes(NamedTuple):

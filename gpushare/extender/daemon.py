@@ -16,6 +16,7 @@ from gpushare.adapters.extender_peers import Peers
 from gpushare.adapters.kube.client import KubeClient
 from gpushare.adapters.kube.config import load_access
 from gpushare.adapters.kube.extender_api import KubeExtenderApi
+from gpushare.adapters.replay.kernel import KernelEngine
 from gpushare.extender.binder import Binder
 from gpushare.extender.clients import OPEN_PORT, Clients, is_open
 from gpushare.extender.cluster import ClusterState
@@ -29,13 +30,14 @@ from gpushare.extender.ledger_page import LedgerPage
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.only_replica import Leader, OnlyReplica
 from gpushare.extender.overcommit import watch_overcommit
+from gpushare.extender.replay import ReplayScores
 from gpushare.extender.room import RoomMaker, RoomRules
 from gpushare.extender.routes import MAX_BODY_BYTES, peer_routes, scheduler_routes
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.settings import DEFAULT_NAMES, ExtenderSettings
 from gpushare.extender.waiting_pods import WaitingPods
 from gpushare.extender.watches import ExtenderWatches
-from gpushare.model.options import MakeRoom
+from gpushare.model.options import ClusterPlacement, MakeRoom
 from gpushare.runtime.admin_server import AdminRoutes, rendering
 from gpushare.runtime.daemon import StopStep, serve, stop_event
 from gpushare.runtime.events import EventRecorder, RecorderSettings
@@ -123,6 +125,13 @@ def _recorder(api: KubeExtenderApi, metrics: ExtenderMetrics, settings: Extender
     )
 
 
+def _replay(settings: ExtenderSettings, metrics: ExtenderMetrics) -> ReplayScores | None:
+    """None with another policy. Raises KernelError if the kernel of replay is absent."""
+    if settings.placement is not ClusterPlacement.REPLAY:
+        return None
+    return ReplayScores(KernelEngine(), metrics)
+
+
 class ExtenderDaemon:
     """The parts of one replica, wired but not running."""
 
@@ -135,7 +144,8 @@ class ExtenderDaemon:
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._metrics = ExtenderMetrics()
-        self._cluster = ClusterState()
+        self._replay = _replay(settings, self._metrics)
+        self._cluster = ClusterState(self._replay.follow if self._replay else None)
         self.slices = self._cluster.slices
         self._sync_status = SyncStatus(self._metrics)
         self._clients = Clients(settings.client_names or DEFAULT_NAMES, self._metrics)
@@ -150,6 +160,7 @@ class ExtenderDaemon:
             self._sync_status,
             leads=lambda: self._leadership.leads,
             cgpu_pods=settings.cgpu_pods_per_card,
+            arrived=self._replay.arrived if self._replay else None,
         )
         self._freshness = Freshness(self._sync_status, lambda: self._watches.lost_s)
         self._leadership = self._make_leadership(api, settings, replica)
@@ -222,6 +233,7 @@ class ExtenderDaemon:
             missing=self._freshness.missing,
             shortlist=shortlist,
             waiting=self._waiting,
+            replay=self._replay,
         )
         return scheduler_routes(service, self._clients)
 
@@ -251,6 +263,8 @@ class ExtenderDaemon:
         yield self._recorder.run()
         if self._room:
             yield self._room.run()
+        if self._replay:
+            yield self._replay.run(lambda: self._cluster.ledger, self._sync_status.synced_once)
         yield watch_overcommit(self._cluster, self._recorder)
         yield watch_loop_delay(self._metrics.loop_delay.observe)
 

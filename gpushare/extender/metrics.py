@@ -28,4 +28,5 @@ class ExtenderMetrics:
         self.synced = gauge(catalogue.EXTENDER_SYNCED, registry)
         self.watch_restarts = counter(catalogue.EXTENDER_WATCH_RESTARTS, registry)
         self.events_dropped = counter(catalogue.EXTENDER_EVENTS_DROPPED, registry)
+        self.replay_late = counter(catalogue.EXTENDER_REPLAY_LATE, registry)
         self.loop_delay = histogram(catalogue.EXTENDER_LOOP_DELAY, registry, _DELAY_BUCKETS)

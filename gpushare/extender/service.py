@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
@@ -24,6 +24,8 @@ from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.extender.node_cache import NodeCache
 from gpushare.extender.only_replica import Leader
 from gpushare.extender.prepared import PreparedScores, expected_request
+from gpushare.extender.replay import ReplayScores
+from gpushare.extender.replay_verb import question_steps
 from gpushare.extender.verbs import Steps, VerbResult
 from gpushare.extender.waiting_pods import WaitingPods, decoded
 from gpushare.model.objects import Pod
@@ -31,6 +33,8 @@ from gpushare.runtime.rate import TokenBucket, refusal_log
 from gpushare.scheduling.advice.inspection import inspect, inspect_node
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import possible_victims
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -61,7 +65,7 @@ class SchedulerService:
     """Answers the scheduler; ``shortlist`` is the maximum of nodes that filter returns, 0 for all.
 
     ``missing`` returns why the caches are incomplete; None once they are complete. ``waiting`` notes the pods
-    that filter refuses, None if no room is made for them.
+    that filter refuses, None if no room is made for them. ``replay`` scores nodes if it is the policy.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of the extender that it uses
@@ -75,6 +79,7 @@ class SchedulerService:
         missing: Callable[[], str | None],
         shortlist: int = 0,
         waiting: WaitingPods | None = None,
+        replay: ReplayScores | None = None,
     ) -> None:
         self._cluster = cluster
         self._binder = binder
@@ -83,6 +88,7 @@ class SchedulerService:
         self._metrics = metrics
         self._missing = missing
         self._waiting = waiting
+        self._replay = replay
         self._shortlist = shortlist
         self._verbs: dict[str, Verb] = {
             "filter": self._filter_steps,
@@ -115,6 +121,8 @@ class SchedulerService:
             if prepared:
                 self._record(verb, began, "")
                 return prepared
+            if self._replay:
+                return self._prioritize_by_replay(self._replay, body, source, began)
         steps = self._steps(verb, body)
         # Most requests end here, without a task: kube-scheduler waits for each answer.
         end = self._cluster.slices.run_for(steps, _AT_ONCE_S)
@@ -122,7 +130,7 @@ class SchedulerService:
             return self._answer_later(verb, body, source, began, steps)
         if waiting := self._waits_for_change(end.result):
             return self._retry_for_waiting_pod(waiting, verb, body, source, began)
-        if end.result.passed and self._scored:
+        if end.result.passed and self._scored and not self._replay:
             # Once the answer is sent.
             asyncio.get_running_loop().call_soon(self._prepare, body, *end.result.passed)
         self._record(verb, began, end.result.error)
@@ -146,6 +154,33 @@ class SchedulerService:
             log.exception("verb_crashed", verb=verb)
             text = f"internal error: {type(error).__name__}, see the log"
             return VerbResult(verbs.error_answer(verb, text), text)
+
+    async def _prioritize_by_replay(
+        self, replay: ReplayScores, body: bytes, source: str, began: float
+    ) -> bytes:
+        """The answer of prioritize by replay, or by the policy of the pod or the nodes if it has none."""
+        answer, error = await self._replayed(replay, body, source), ""
+        if answer is None:
+            result = await self._run(self._steps("prioritize", body), source)
+            answer, error = result.answer, result.error
+        self._record("prioritize", began, error)
+        return answer
+
+    async def _replayed(self, replay: ReplayScores, body: bytes, source: str) -> bytes | None:
+        if self._missing():
+            return None
+        try:
+            question = await self._run(question_steps(body), source)
+            scores = await replay.scores(self._cluster.ledger, *question) if question else None
+        except Exception:  # a defect must not stop the daemon
+            log.exception("replay_failed", effect="scores are those of best fit")
+            return None
+        return None if scores is None else codec.scores_answer(scores)
+
+    async def _run(self, steps: Generator[None, None, T], source: str) -> T:
+        """The result of the steps, at once if they are few."""
+        end = self._cluster.slices.run_for(steps, _AT_ONCE_S)
+        return end.result if end else await self._cluster.slices.run(steps, source=source)
 
     def _filter_steps(self, body: bytes, ledger: Ledger) -> Steps:
         """The steps of filter, which note where the pod lacks only free units."""

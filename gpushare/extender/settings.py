@@ -18,7 +18,7 @@ from gpushare.contract import (
 from gpushare.errors import ConfigError
 from gpushare.extender.lease import LeaseDurations, Replica
 from gpushare.model.modes import CGPU_PODS
-from gpushare.model.options import MakeRoom
+from gpushare.model.options import ClusterPlacement, MakeRoom
 from gpushare.runtime.listener import ANY_ADDRESS
 from gpushare.runtime.settings import (
     LISTENING_PORT,
@@ -120,6 +120,11 @@ class ExtenderSettings:
     events_per_second: Annotated[float, FiniteRange(min=0.1)] = setting(
         20.0, help="Maximum number of events written per second."
     )
+    placement: ClusterPlacement = setting(
+        ClusterPlacement.BINPACK,
+        help="Placement policy of pods and nodes that name none: binpack, or replay, which compares all "
+        "nodes and follows pods without GPUs too.",
+    )
     shortlist: Annotated[int, click.IntRange(min=0)] = setting(
         0,
         help="Maximum number of nodes that filter returns: the nodes with the highest scores; 0 returns all "
@@ -207,6 +212,11 @@ def check(settings: ExtenderSettings) -> None:
     check_durations(settings)
     _check_tls(settings)
     _check_peer_port(settings)
+    if settings.shortlist and settings.placement is ClusterPlacement.REPLAY:
+        raise ConfigError(
+            f"--shortlist {settings.shortlist} excludes --placement replay, which compares all nodes: use "
+            "one of them"
+        )
 
 
 def check_durations(settings: ExtenderSettings) -> None:

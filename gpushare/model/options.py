@@ -32,6 +32,13 @@ class DeviceListChoice(StrEnum):
         return None if self is DeviceListChoice.AUTO else DeviceListStrategy(self.value)
 
 
+class ClusterPlacement(StrEnum):
+    """The placement policy of pods and nodes that name none."""
+
+    BINPACK = "binpack"
+    REPLAY = "replay"
+
+
 class MakeRoom(StrEnum):
     """Whether the extender evicts pods to make room. ``off`` and ``on`` would be booleans in YAML."""
 

@@ -121,6 +121,10 @@ EXTENDER_WATCH_RESTARTS: Final = EXTENDER.counter(
 EXTENDER_EVENTS_DROPPED: Final = EXTENDER.counter(
     "gpushare_extender_events_dropped", "Pod events dropped because of a full queue or an error."
 )
+EXTENDER_REPLAY_LATE: Final = EXTENDER.counter(
+    "gpushare_extender_replay_late",
+    "Answers with the scores of best fit, because replay had not compared the nodes in time.",
+)
 EXTENDER_LOOP_DELAY: Final = EXTENDER.histogram(
     "gpushare_extender_event_loop_delay_seconds",
     "How late the event loop runs a timer, 100 times a second; every request waits that long.",

@@ -324,6 +324,7 @@ def test_only_an_extender_that_makes_room_may_evict_pods(mode: str | None, *, ma
         (sidecar(), ["--shortlist=100"]),
         (sidecar(shortlist=0), ["--shortlist=0"]),
         (sidecar(shortlist=7), ["--shortlist=7"]),
+        (sidecar(placement="replay"), []),
     ],
 )
 def test_a_scheduler_without_other_extenders_gets_the_best_nodes_only(

@@ -9,6 +9,7 @@ retryPeriod
 bindTimeout
 apiRequestTimeout
 eventsPerSecond
+placement
 shortlist
 cgpuPodsPerCard
 makeRoom

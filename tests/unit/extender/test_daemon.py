@@ -3,17 +3,25 @@
 import asyncio
 import json
 import time
+from asyncio import TaskGroup
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
 
+import pytest
 import pytest_asyncio
 
 from gpushare.adapters.extender_peers import Peers
 from gpushare.adapters.kube.access import ApiAccess
 from gpushare.adapters.kube.client import KubeClient
+from gpushare.adapters.replay import kernel
+from gpushare.adapters.replay.kernel import loaded
 from gpushare.contract import EXTENDER_PREFIX
+from gpushare.errors import ConfigError, KernelError
 from gpushare.extender.daemon import ExtenderDaemon
 from gpushare.extender.lease import Replica
-from gpushare.extender.settings import ExtenderSettings
+from gpushare.extender.settings import ExtenderSettings, check
+from gpushare.model.options import ClusterPlacement
 from gpushare.runtime.http import Request, Response
 from tests.unit.extender.fakes import refused, silence
 
@@ -111,3 +119,20 @@ async def test_a_process_is_not_started_again_because_the_api_server_refuses(dae
     daemon._sync_status.failed("pods", refused(403, "cannot list pods"), 1)
     lose_pods(daemon, 610)
     assert probe(daemon, "/healthz") == (200, "ok")
+
+
+async def test_without_the_kernel_of_its_policy_it_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded.cache_clear()
+    monkeypatch.setattr(kernel, "_FOLDER", tmp_path)
+    settings = ExtenderSettings(placement=ClusterPlacement.REPLAY)
+    client = KubeClient(ApiAccess(host="http://localhost"))
+    with pytest.raises(KernelError, match="the policy replay needs"):
+        ExtenderDaemon(settings, Replica("me", "host:1"), client, Peers(), cast("TaskGroup", None))
+
+
+def test_replay_and_a_shortlist_exclude_each_other() -> None:
+    settings = ExtenderSettings(placement=ClusterPlacement.REPLAY, shortlist=100)
+    with pytest.raises(ConfigError, match="--shortlist 100 excludes --placement replay"):
+        check(settings)

@@ -13,6 +13,7 @@ from gpushare.contract import LABEL_CARDS_PER_POD, RESOURCE_MEM
 from gpushare.errors import ApiError
 from gpushare.extender.cluster import ClusterState
 from gpushare.extender.metrics import ExtenderMetrics
+from gpushare.extender.replay import ReplayScores
 from gpushare.extender.service import SchedulerService
 from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.changes import Upserted
@@ -34,7 +35,10 @@ def on_gpus(units: int, cards: int) -> dict[str, Any]:
 
 
 def service(
-    cluster: ClusterState, metrics: ExtenderMetrics | None = None, unclear: UnclearBinds | None = None
+    cluster: ClusterState,
+    metrics: ExtenderMetrics | None = None,
+    unclear: UnclearBinds | None = None,
+    replay: ReplayScores | None = None,
 ) -> SchedulerService:
     absent = cast("Any", None)
     return SchedulerService(
@@ -44,6 +48,7 @@ def service(
         peers=absent,
         metrics=metrics or ExtenderMetrics(),
         missing=lambda: None,
+        replay=replay,
     )
 
 

@@ -1,0 +1,47 @@
+"""The scores that kube-scheduler gets from the losses of nodes."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from gpushare.contract import MAX_EXTENDER_SCORE
+from gpushare.scheduling.placement.replay.policy import TIE
+from gpushare.scheduling.placement.replay.value import MILLI, UNFIT, WORTH
+
+Place = tuple[int, str]
+"""The number of GPUs of a node, and its name: the fixed order of nodes."""
+_AS_GOOD: Final = 2
+_NEARLY: Final = 1
+"""So low that kube-scheduler's own scores do not outvote the choice, with the default weight."""
+_ONE_GPU: Final = MILLI * WORTH
+
+
+def points(
+    names: Sequence[str],
+    losses: Sequence[int],
+    places: Mapping[str, Place],
+    unlisted: Collection[str] = (),
+) -> dict[str, int] | None:
+    """The scores from 0 to 10 by node; None if replay fits the pod on no node.
+
+    The first of the best nodes has 10, nodes as good 2, and nodes that lose at most one GPU more 1. Nodes
+    without GPUs are all equal. ``unlisted`` are nodes that come last, whatever they lose.
+    """
+    found = dict(zip(names, losses, strict=True))
+    candidates = {name: loss for name, loss in found.items() if name not in unlisted} if unlisted else found
+    least = min(candidates.values(), default=UNFIT)
+    if least == UNFIT:
+        return None
+    best = least + TIE
+    tied = [name for name, loss in candidates.items() if loss <= best]
+    # A node that has just been deleted has no place.
+    place = {name: places.get(name, (0, name)) for name in tied}
+    first = min(tied, key=place.__getitem__)
+    scores = dict.fromkeys(names, 0)
+    enough = least + _ONE_GPU
+    scores |= {name: _NEARLY for name, loss in candidates.items() if loss <= enough}
+    scores |= dict.fromkeys(tied, _AS_GOOD)
+    if place[first][0]:
+        scores[first] = MAX_EXTENDER_SCORE
+    else:
+        scores |= {name: MAX_EXTENDER_SCORE for name in tied if not place[name][0]}
+    return scores
