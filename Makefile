@@ -256,7 +256,7 @@ test-soak: packages setup ## Load and random faults on the whole stack, then com
 mutants: packages setup setup-ansible ## Break safety rules one by one: a test must notice each; NAME=<names> selects them. Weekly
 	@$(BIN)/python -m tools.mutants $(NAME)
 
-BENCHES := compute-shares device-plugin exporter extender flood install isolation metrics-api models placement preflight pulumi
+BENCHES := compute-shares device-plugin exporter extender flood install isolation metrics-api models placement preflight pulumi replay
 .PHONY: bench
 bench: setup $(if $(filter models placement,$(PART)),,packages) $(if $(filter install preflight,$(PART)),setup-ansible)
 bench: ## Measure one part; PART=<extender, device-plugin, …>, GPU=1: on a physical GPU, FLAGS=--help

@@ -208,7 +208,7 @@ async def _arm(target: Target, load: Load, body: Path, seconds: float) -> Arm:
     """Measure filter during a load."""
     log = target.bed.process(target.spec.name).command.log
     await target.scrape()  # the second one finds the lines of all nodes made
-    delays, logged = _delays(await target.scrape()), log.stat().st_size
+    delays, logged = loop_delays(await target.scrape()), log.stat().st_size
     renewals = _Renewals(target.bed)
     jobs = [asyncio.create_task(work) for work in (_forever(load, target), renewals.watch())]
     program = [sys.executable, "-m", "tests.bench.filter_client"]
@@ -222,7 +222,7 @@ async def _arm(target: Target, load: Load, body: Path, seconds: float) -> Arm:
     await asyncio.gather(*jobs, return_exceptions=True)
     if load in (_lists, _everything):
         await asyncio.wait_for(target.resumed.wait(), 120)
-    longest = _logged_delay(log, logged) or _longest(delays, _delays(await target.scrape()))
+    longest = _logged_delay(log, logged) or longest_delay(delays, loop_delays(await target.scrape()))
     return Arm(json.loads(output), longest, renewals.longest_s)
 
 
@@ -249,7 +249,7 @@ class _Renewals:
             await asyncio.sleep(_POLL_EVERY_S / 2)
 
 
-def _delays(page: str) -> dict[float, float]:
+def loop_delays(page: str) -> dict[float, float]:
     """The cumulative buckets of the delay of the event loop."""
     families = text_string_to_metric_families(page)
     name = f"{EXTENDER_LOOP_DELAY}_bucket"
@@ -257,7 +257,7 @@ def _delays(page: str) -> dict[float, float]:
     return {float(s.labels["le"]): s.value for s in samples}
 
 
-def _longest(before: Mapping[float, float], after: Mapping[float, float]) -> str:
+def longest_delay(before: Mapping[float, float], after: Mapping[float, float]) -> str:
     """The bucket of the longest delay between two readings."""
     grown = {bound: after[bound] - before[bound] for bound in after}
     most = min(bound for bound in grown if grown[bound] == grown[float("inf")])

@@ -26,22 +26,19 @@ def points(
     The first of the best nodes has 10, nodes as good 2, and nodes that lose at most one GPU more 1. Nodes
     without GPUs are all equal. ``unlisted`` are nodes that come last, whatever they lose.
     """
-    found = dict(zip(names, losses, strict=True))
-    candidates = {name: loss for name, loss in found.items() if name not in unlisted} if unlisted else found
-    least = min(candidates.values(), default=UNFIT)
-    if least == UNFIT:
-        return None
-    best = least + TIE
-    tied = [name for name, loss in candidates.items() if loss <= best]
+    found = list(zip(names, losses, strict=True))
+    if unlisted:
+        found = [(name, loss) for name, loss in found if name not in unlisted]
+    least = min((loss for _, loss in found), default=UNFIT)
+    best, enough = least + TIE, least + _ONE_GPU
     # A node that has just been deleted has no place.
-    place = {name: places.get(name, (0, name)) for name in tied}
-    first = min(tied, key=place.__getitem__)
+    tied = [name for name, loss in found if loss <= best and name in places]
+    if least == UNFIT or not tied:
+        return None
     scores = dict.fromkeys(names, 0)
-    enough = least + _ONE_GPU
-    scores |= {name: _NEARLY for name, loss in candidates.items() if loss <= enough}
+    scores |= {name: _NEARLY for name, loss in found if loss <= enough}
     scores |= dict.fromkeys(tied, _AS_GOOD)
-    if place[first][0]:
-        scores[first] = MAX_EXTENDER_SCORE
-    else:
-        scores |= {name: MAX_EXTENDER_SCORE for name in tied if not place[name][0]}
+    first = min(tied, key=places.__getitem__)
+    winners = [first] if places[first][0] else [name for name in tied if not places[name][0]]
+    scores |= dict.fromkeys(winners, MAX_EXTENDER_SCORE)
     return scores

@@ -41,5 +41,6 @@ def test_unlisted_nodes_come_last() -> None:
     assert of({"a": 0}, unlisted={"a"}) is None
 
 
-def test_a_node_that_has_gone_meanwhile_is_no_problem() -> None:
-    assert points(["a"], [0], {}) == {"a": 10}
+def test_a_node_that_has_gone_meanwhile_does_not_win() -> None:
+    assert points(["a"], [0], {}) is None
+    assert points(["a", "b"], [0, 0], {"b": (1, "b")}) == {"a": 1, "b": 10}
