@@ -49,6 +49,14 @@ ANN_SEAL: Final = "gpushare.io/seal"
 """Keyed digest of the bind annotations: annotations without a valid seal are ignored."""
 ANN_PLACEMENT: Final = "gpushare.io/placement"
 """Placement policy of a pod; overrides the label of the node."""
+ANN_USE_MODELS: Final = "gpushare.io/use-gpu-models"
+"""GPU models of which a pod uses one, with commas; see ``gpushare.model.gpu_choice``."""
+ANN_AVOID_MODELS: Final = "gpushare.io/avoid-gpu-models"
+ANN_USE_UUIDS: Final = "gpushare.io/use-gpu-uuids"
+ANN_AVOID_UUIDS: Final = "gpushare.io/avoid-gpu-uuids"
+ANN_SAME_GPU: Final = "gpushare.io/same-gpu-as"
+"""A pod of the same namespace, by name or by labels, whose GPU a pod uses too."""
+ANN_OTHER_GPU: Final = "gpushare.io/other-gpu-than"
 ANN_SAFE_TO_EVICT: Final = "gpushare.io/safe-to-evict"
 """``"false"``: the pod is not moved; ``"true"``: it may be evicted although no controller replaces it."""
 ANN_SAFE_TO_EVICT_AUTOSCALER: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -56,6 +64,15 @@ ANN_SAFE_TO_EVICT_AUTOSCALER: Final = "cluster-autoscaler.kubernetes.io/safe-to-
 ANN_MODE: Final = "gpushare.io/mode"
 """Sharing mode of the node when the pod was bound, for information; the seal covers the mode."""
 
+CHOICE_ANNOTATIONS: Final = (
+    ANN_USE_MODELS,
+    ANN_AVOID_MODELS,
+    ANN_USE_UUIDS,
+    ANN_AVOID_UUIDS,
+    ANN_SAME_GPU,
+    ANN_OTHER_GPU,
+)
+"""The annotations by which a user says which GPUs a pod may use."""
 ALLOCATION_ANNOTATIONS: Final = (
     ANN_IDX,
     ANN_DEV,

@@ -26,6 +26,7 @@ from gpushare.scheduling.filtering import FilterOutcome
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import BudgetsOf, no_budgets, victims_by_node_steps
+from gpushare.scheduling.unknown_gpus import unknown_steps
 
 _SHOWN: Final = 100
 """Characters of a wrong name in an error."""
@@ -123,6 +124,9 @@ def _filter(
         outcome = yield from plans.filter_steps(pod, pod.demand, left, ledger)
     else:
         outcome = yield from filtering.filter_steps(ledger, pod_request_of(pod), left, most)
+    if asked.objects is None and not outcome.passed and pod.demand.gpus:
+        unknown = yield from unknown_steps(ledger.books.values(), pod.demand.gpus)
+        outcome.unresolvable.update(dict.fromkeys(outcome.unresolvable, unknown) if unknown else {})
     if wait:
         excluded = filter(wait.excludes, names)
         # Unresolvable, so that kube-scheduler evicts no pod there.

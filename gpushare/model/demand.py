@@ -18,6 +18,7 @@ from gpushare.contract import (
     RESOURCE_MEM,
     RESOURCE_WHOLE_GPU,
 )
+from gpushare.model.gpu_choice import GpuChoice
 from gpushare.model.quantity import parse_small
 
 _GIB: Final = 1 << 30
@@ -80,7 +81,8 @@ class ContainerDemand:
 class Demand:
     """A valid request. ``containers`` lists init containers and sidecars first, as declared.
 
-    ``users`` are the users of the containers that use a GPU.
+    ``users`` are the users of the containers that use a GPU. ``gpus`` is which GPUs the pod may use, None for
+    any.
     """
 
     containers: tuple[ContainerDemand, ...]
@@ -88,6 +90,7 @@ class Demand:
     core: int
     cards: int
     users: Users = frozenset()
+    gpus: GpuChoice | None = None
 
     @property
     def empty(self) -> bool:

@@ -34,6 +34,7 @@ class Reservation:
     terminating: bool = False
     priority: int = 0
     mode: Mode | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Nominee:
     created: str = ""
     placement: str | None = None
     held: bool = False
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def turn(self) -> tuple[int, str, str]:
@@ -60,7 +62,9 @@ class Nominee:
 
 def nominee_of(pod: Pod, demand: Demand) -> Nominee:
     """The nominee that a pod is."""
-    return Nominee(pod.uid, pod.full_name, demand, pod.priority, pod.created, pod.placement, pod.held)
+    return Nominee(
+        pod.uid, pod.full_name, demand, pod.priority, pod.created, pod.placement, pod.held, pod.labels
+    )
 
 
 @dataclass(frozen=True, slots=True)

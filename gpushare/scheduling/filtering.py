@@ -76,7 +76,8 @@ def slices(ledger: "Ledger", names: Sequence[str], size: int) -> Iterator[Sequen
 
 
 def _is_simple(pod_request: PodRequest) -> bool:
-    return pod_request.demand.cards == 1 and not pod_request.demand.core
+    demand = pod_request.demand
+    return demand.cards == 1 and not demand.core and demand.gpus is None
 
 
 def filter_nodes(ledger: "Ledger", pod_request: PodRequest, names: Iterable[str]) -> FilterOutcome:
@@ -188,7 +189,7 @@ def _key(pod_request: PodRequest) -> str:
     """Everything that a score depends on, as one string: its hash is cached, unlike the hash of a tuple."""
     demand = pod_request.demand
     users = sorted(map(str, demand.users))
-    return f"{demand.mem}/{demand.core}/{demand.cards}/{users}/{pod_request.placement}"
+    return f"{demand.mem}/{demand.core}/{demand.cards}/{users}/{pod_request.placement}/{demand.gpus!r}"
 
 
 def _score(book: Book | None, pod_request: PodRequest, known: Scores) -> int:

@@ -12,6 +12,7 @@ from gpushare.model.annotations import Shares, even_shares
 from gpushare.model.demand import Demand
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node
+from gpushare.scheduling.allowed_gpus import allowed_gpus, choice_problem, largest_allowed
 from gpushare.scheduling.book import Book, CardUsage, Nominee, Reservation, with_reservation, without
 from gpushare.scheduling.placement import choose
 
@@ -61,13 +62,17 @@ def fits(book: Book, pod_request: PodRequest) -> bool:
 
 def fitting_cards(book: Book, pod_request: PodRequest) -> list[CardUsage]:
     """The GPUs that fit the demand's amount per GPU, nominated pods considered."""
-    share, users = pod_request.demand.per_card, pod_request.demand.users
-    usages = [usage for usage in book.usages if usage.fits(share, users)]
+    usages = _now_fitting(book, pod_request.demand)
     future = after_nominees(book, pod_request) if usages else book
     if future is book:
         return usages
-    later = {usage.card.index: usage for usage in future.usages}
-    return [usage for usage in usages if later[usage.card.index].fits(share, users)]
+    later = {usage.card.index for usage in _now_fitting(future, pod_request.demand)}
+    return [usage for usage in usages if usage.card.index in later]
+
+
+def _now_fitting(book: Book, demand: Demand) -> list[CardUsage]:
+    share, users = demand.per_card, demand.users
+    return [usage for usage in allowed_gpus(book, demand) if usage.fits(share, users)]
 
 
 def after_nominees(book: Book, pod_request: PodRequest) -> Book:
@@ -85,6 +90,8 @@ def unfit(book: Book, demand: Demand) -> Rejection | None:
         return _NOT_SHARED
     if problem := _mode_problem(node, demand):
         return Rejection(f"node mode {node.mode} {problem}", unresolvable=True)
+    if problem := choice_problem(book, demand):
+        return Rejection(problem, unresolvable=True)
     return _exceeds_node(book, demand)
 
 
@@ -116,7 +123,7 @@ def _user_problem(demand: Demand) -> str | None:
 
 
 def _exceeds_node(book: Book, demand: Demand) -> Rejection | None:
-    if demand.per_card.mem > book.largest:
+    if demand.per_card.mem > largest_allowed(book, demand):
         return too_large(demand)
     if demand.cards > len(book.usages):
         return Rejection(f"{insufficient(demand)}, the node has fewer", unresolvable=True)
@@ -132,7 +139,8 @@ def insufficient(demand: Demand) -> str:
     """The rejection of a demand that does not fit now: the amount requested on one GPU."""
     core = f" and {demand.per_card.core} % of compute" if demand.core else ""
     cards = f" on each of {demand.cards} GPUs" if demand.cards > 1 else ""
-    return f"{REASON_NO_CARD}: asked {demand.per_card.mem}{core}{cards}"
+    choice = f", {demand.gpus}" if demand.gpus else ""
+    return f"{REASON_NO_CARD}: asked {demand.per_card.mem}{core}{cards}{choice}"
 
 
 def competing_nominees(book: Book, pod_request: PodRequest) -> list[Nominee]:
@@ -164,12 +172,19 @@ def _with_nominees(book: Book, nominees: list[Nominee]) -> Book:
     for nominee in nominees:
         if unfit(future, nominee.demand):
             continue
-        share, users = nominee.demand.per_card, nominee.demand.users
-        usages = [usage for usage in future.usages if usage.fits(share, users)]
+        usages = _now_fitting(future, nominee.demand)
         cards = choose(future, usages, nominee.demand, nominee.placement)
         if cards:
             shares = even_shares(nominee.demand, cards)
             future = with_reservation(
-                future, Reservation(nominee.uid, "", nominee.demand, shares, confirmed=False)
+                future,
+                Reservation(
+                    nominee.uid,
+                    nominee.pod,
+                    nominee.demand,
+                    shares,
+                    confirmed=False,
+                    labels=nominee.labels,
+                ),
             )
     return future

@@ -65,7 +65,7 @@ def plan_steps(
     """Places of all members on these nodes, by UID; None if a member has none.
 
     The largest member chooses first, because the others fit what it leaves more easily than it fits what they
-    leave.
+    leave. Members that use the same GPU as another pod come last, because that may be a member.
     """
     draft, places = _copy(ledger), dict[str, MemberPlace]()
     for pod, demand in sorted(_with_demand(members), key=_largest_first):
@@ -87,9 +87,10 @@ def _with_demand(members: Iterable[Pod]) -> Iterable[tuple[Pod, Demand]]:
             yield pod, pod.demand
 
 
-def _largest_first(member: tuple[Pod, Demand]) -> tuple[int, int, int, str]:
+def _largest_first(member: tuple[Pod, Demand]) -> tuple[bool, int, int, int, str]:
     pod, demand = member
-    return -demand.per_card.mem, -demand.cards, -demand.core, pod.uid
+    follows = demand.gpus is not None and demand.gpus.same_as is not None
+    return follows, -demand.per_card.mem, -demand.cards, -demand.core, pod.uid
 
 
 def _copy(ledger: Ledger) -> Ledger:

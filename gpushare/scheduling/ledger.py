@@ -195,6 +195,7 @@ class _LedgerDraft:
             terminating=pod.terminating,
             priority=pod.priority,
             mode=known.mode if known and known.confirmed else pod.mode,
+            labels=pod.labels,
         )
         self._move(pod.uid, node)
         if reservation == known:
@@ -222,6 +223,7 @@ class _LedgerDraft:
             confirmed=False,
             priority=pod.priority,
             mode=draft.node.mode if draft.node else None,
+            labels=pod.labels,
         )
         self._home[pod.uid] = event.node
         self._move(pod.uid, event.node)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from gpushare.model.demand import Amount, Demand
 from gpushare.model.disruption import DisruptionBudget
 from gpushare.model.objects import Node
+from gpushare.scheduling.allowed_gpus import follows
 from gpushare.scheduling.book import Book, Reservation, reserved_shares, without
 from gpushare.scheduling.fitting import PodRequest, fits, fitting_cards, unfit
 from gpushare.scheduling.steps import result_of
@@ -178,7 +179,8 @@ class _Eviction:
         return (yield from self._reprieved_steps(candidates, fits)) if fits(candidates) else None
 
     def _candidates(self, reservations: Iterable[Reservation]) -> frozenset[str]:
-        return frozenset(r.uid for r in reservations if self.may_go(r))
+        demand = self.pod_request.demand
+        return frozenset(r.uid for r in reservations if self.may_go(r) and not follows(demand, r))
 
     def _reprieved_steps(
         self, victims: frozenset[str], fits: Callable[[frozenset[str]], bool]

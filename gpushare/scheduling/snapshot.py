@@ -58,4 +58,5 @@ def _reservation(pod: Pod, name: str, demand: Demand) -> Reservation:
         terminating=pod.terminating,
         priority=pod.priority,
         mode=pod.mode,
+        labels=pod.labels,
     )

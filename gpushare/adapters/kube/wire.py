@@ -15,6 +15,7 @@ from gpushare import contract
 from gpushare.errors import InvalidRequest
 from gpushare.model.annotations import claim_of
 from gpushare.model.demand import ContainerDemand, ContainerKind, Demand, Malformed, demand_of
+from gpushare.model.gpu_choice import gpu_choice, unusable_for
 from gpushare.model.modes import SHARING, Mode
 from gpushare.model.objects import Node, Pod, node_of
 from gpushare.model.quantity import parse_quantity
@@ -187,11 +188,17 @@ class PodAnnotations(
         "seal": contract.ANN_SEAL,
         "mode": contract.ANN_MODE,
         "placement": contract.ANN_PLACEMENT,
+        "use_models": contract.ANN_USE_MODELS,
+        "avoid_models": contract.ANN_AVOID_MODELS,
+        "use_uuids": contract.ANN_USE_UUIDS,
+        "avoid_uuids": contract.ANN_AVOID_UUIDS,
+        "same_gpu": contract.ANN_SAME_GPU,
+        "other_gpu": contract.ANN_OTHER_GPU,
         "safe_to_evict": contract.ANN_SAFE_TO_EVICT,
         "safe_for_autoscaler": contract.ANN_SAFE_TO_EVICT_AUTOSCALER,
     },
 ):
-    """Placement annotations, and whether the pod may be evicted."""
+    """Placement annotations, which GPUs the pod may use, and whether it may be evicted."""
 
     idx: str | None = None
     pod: str | None = None
@@ -200,6 +207,12 @@ class PodAnnotations(
     seal: str | None = None
     mode: str | None = None
     placement: str | None = None
+    use_models: str | None = None
+    avoid_models: str | None = None
+    use_uuids: str | None = None
+    avoid_uuids: str | None = None
+    same_gpu: str | None = None
+    other_gpu: str | None = None
     safe_to_evict: str | None = None
     safe_for_autoscaler: str | None = None
 
@@ -391,7 +404,28 @@ def _demand(wire: WirePod) -> Demand | Malformed | None:
     if isinstance(demand, Demand) and placement is not None and placement not in POLICIES:
         problem = f"annotation {contract.ANN_PLACEMENT}={placement!r} is not one of {', '.join(POLICIES)}"
         return Malformed(problem, demand)
-    return demand
+    return _with_gpus(demand, wire.metadata) if isinstance(demand, Demand) else demand
+
+
+def _with_gpus(demand: Demand, meta: PodMeta) -> Demand | Malformed:
+    """The demand with what the annotations say about GPUs."""
+    said = meta.annotations
+    values = (
+        (said.use_models, said.avoid_models, said.use_uuids, said.avoid_uuids, said.same_gpu, said.other_gpu)
+        if said
+        else ()
+    )
+    pairs = zip(contract.CHOICE_ANNOTATIONS, values, strict=False)
+    given = tuple((key, value) for key, value in pairs if value is not None)
+    if not given:
+        return demand
+    try:
+        choice = gpu_choice(given, meta.namespace)
+    except InvalidRequest as error:
+        return Malformed(str(error), demand)
+    labels = tuple((meta.labels or {}).items())
+    problem = unusable_for(choice, f"{meta.namespace}/{meta.name}", labels, demand.cards)
+    return Malformed(problem, demand) if problem else replace(demand, gpus=choice)
 
 
 def _wants(container: PodContainer) -> bool:

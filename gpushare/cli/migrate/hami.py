@@ -13,8 +13,11 @@ from typing import Final
 
 from gpushare.cli.migrate.manifest import Json, containers, items, mapping, resources, template
 from gpushare.contract import (
-    ANN_CORDONED_CARDS,
+    ANN_AVOID_MODELS,
+    ANN_AVOID_UUIDS,
     ANN_PLACEMENT,
+    ANN_USE_MODELS,
+    ANN_USE_UUIDS,
     CORE_PER_CARD,
     CORE_STEP,
     LABEL_CARD_MODEL,
@@ -49,17 +52,26 @@ _PLACEMENTS: Final = {
 }
 _MODE: Final = "nvidia.com/vgpu-mode"
 _DISABLED: Final = "CUDA_DISABLE_CONTROL"
-_GPU_SELECTION: Final = {
+_CHOICES: Final = {
+    "nvidia.com/use-gputype": ANN_USE_MODELS,
+    "nvidia.com/nouse-gputype": ANN_AVOID_MODELS,
+    "nvidia.com/use-gpuuuid": ANN_USE_UUIDS,
+    "nvidia.com/nouse-gpuuuid": ANN_AVOID_UUIDS,
+}
+_MODELS: Final = (ANN_USE_MODELS, ANN_AVOID_MODELS)
+_TYPE_PREFIX: Final = "NVIDIA-"
+"""HAMi writes it before the name of a model, which it compares with the annotation."""
+_NUMA_BIND: Final = "nvidia.com/numa-bind"
+_SELECTION: Final = {
+    _NUMA_BIND: f"the policy {Placement.TOPOLOGY} ({ANN_PLACEMENT}) prefers GPUs of one NUMA node"
+}
+_WHOLE_SELECTION: Final = {
     "nvidia.com/use-gputype": f"use a nodeSelector on {LABEL_CARD_MODEL}",
     "nvidia.com/nouse-gputype": f"use node affinity on {LABEL_CARD_MODEL}",
-    "nvidia.com/use-gpuuuid": "the extender chooses the GPU",
-    "nvidia.com/nouse-gpuuuid": f"cordon the GPU with the node annotation {ANN_CORDONED_CARDS}",
-    "nvidia.com/numa-bind": "GPUs of one pod are not chosen by NUMA node",
+    **dict.fromkeys(
+        ("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid", _NUMA_BIND), "the kubelet chooses whole GPUs"
+    ),
 }
-_WHOLE_SELECTION: Final = _GPU_SELECTION | dict.fromkeys(
-    ("nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid", "nvidia.com/numa-bind"),
-    "the kubelet chooses whole GPUs",
-)
 """The same of pods with whole GPUs, which the extender does not place."""
 _PERCENT: Final = 100
 _MIB_PER_GIB: Final = 1024
@@ -131,7 +143,8 @@ def converted(manifest: Json, units: Units) -> Conversion:
     annotations = _annotations(pod)
     _convert_spec(mapping(pod.get("spec")), result)
     _convert_policies(annotations, result)
-    _remove_annotations(annotations, _GPU_SELECTION, result)
+    _convert_choices(annotations, result)
+    _remove_annotations(annotations, _SELECTION, result)
     return result
 
 
@@ -275,6 +288,18 @@ def _convert_policies(annotations: Json, result: Conversion) -> None:
         result.unsupported.append(
             f"scheduler policies {', '.join(wanted)}: one policy places on nodes and GPUs here"
         )
+
+
+def _convert_choices(annotations: Json, result: Conversion) -> None:
+    for theirs, ours in _CHOICES.items():
+        if theirs not in annotations:
+            continue
+        before = str(annotations.pop(theirs))
+        names = [name.strip() for name in before.split(",")]
+        if ours in _MODELS:
+            names = [name.removeprefix(_TYPE_PREFIX) for name in names]
+        annotations[ours] = ",".join(filter(None, names))
+        result.changes.append(f"annotation {theirs}={before} → {ours}={annotations[ours]}")
 
 
 def _remove_annotations(annotations: Json, selection: Mapping[str, str], result: Conversion) -> None:

@@ -7,7 +7,7 @@ can change.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpushare.isolation.layout import IsolationMounts
 from gpushare.model.annotations import Shares, even_shares, known_shares
@@ -240,11 +240,14 @@ def choose(allocations: Allocations, gpu_pod: GpuPod, demand: Demand) -> tuple[i
     # Only what was allocated counts against a claim: the extender has counted the claims of others.
     book = book_of(allocations, asking=gpu_pod.uid, claims=False)
     claim = gpu_pod.claim if len(gpu_pod.claim or ()) == demand.cards else None
-    # Annotations are a request: they are followed only where the units are really free.
-    if claim and not unfit(book, demand) and _fits(book, claim):
+    # Annotations are a request: they are followed only where the units are really free. Those about GPUs were
+    # considered at the bind.
+    if claim and not unfit(book, replace(demand, gpus=None)) and _fits(book, claim):
         return tuple(index for index, _ in claim)
     pod = gpu_pod.pod
-    pod_request = PodRequest(pod.uid, demand, pod.priority, pod.placement)
+    # Allocations do not name labels, and a pod without a bind may come before the pods that it names.
+    devices = replace(demand, gpus=demand.gpus and demand.gpus.devices)
+    pod_request = PodRequest(pod.uid, devices, pod.priority, pod.placement)
     # Without a claim of its own a pod must not take what is reserved for others.
     book = book_of(allocations, asking=gpu_pod.uid)
     found = place(book, pod_request)

@@ -152,7 +152,8 @@ def new_node(demand: Demand) -> Advice:
     gpus = f"{demand.cards} GPUs" if demand.cards > 1 else "a GPU"
     each = " each" if demand.cards > 1 else ""
     mode = f" and the label {LABEL_MODE}={Mode.CORE_MEM}" if demand.core else ""
-    text = f"add a node with {gpus} of at least {demand.per_card.mem} units{each}{mode}"
+    choice = f", as {demand.gpus} allows" if demand.gpus else ""
+    text = f"add a node with {gpus} of at least {demand.per_card.mem} units{each}{mode}{choice}"
     return Advice("add-node", text, units=demand.per_card.mem, gpus=demand.cards)
 
 

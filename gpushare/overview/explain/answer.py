@@ -25,6 +25,7 @@ from gpushare.scheduling.advice.rollout import self_wait_steps
 from gpushare.scheduling.book import Book, reserved_shares
 from gpushare.scheduling.fitting import PodRequest
 from gpushare.scheduling.steps import result_of
+from gpushare.scheduling.unknown_gpus import unknown_steps
 
 _NODES_WITH_REMEDIES: Final = 3
 """Each takes milliseconds, and a reader compares few."""
@@ -165,15 +166,27 @@ def _pending(found: Answer, facts: PodFacts, books: Mapping[str, Book], demand: 
         found,
         state=PodState.NO_GPU,
         summary=f"{_asked(demand)}{_unmet(demand, books, excluded_fit=bool(fitting))}",
-        details=(*_hints(request, pod, books), *_elsewhere(fitting, needs), *improper(facts.details)),
+        details=(
+            *_hints(request, pod, books),
+            *_unknown_gpus(demand, books),
+            *_elsewhere(fitting, needs),
+            *improper(facts.details),
+        ),
         remedies=(*remedies, *clearing(fitting, needs)),
     )
+
+
+def _unknown_gpus(demand: Demand, books: Mapping[str, Book]) -> tuple[str, ...]:
+    """What the annotations of the pod name and the cluster does not have."""
+    return _texts(result_of(unknown_steps(books.values(), demand.gpus))) if demand.gpus else ()
 
 
 def _unmet(demand: Demand, books: Mapping[str, Book], *, excluded_fit: bool) -> str:
     """What no node has: the end of the summary. Names the largest free block if it is too small."""
     if excluded_fit:
         return ", and no node that it may use has them"
+    if demand.gpus:
+        return ", and no node has them"
     name = min(books, key=lambda name: (-books[name].most_free, name), default="")
     largest = books[name].most_free if name else 0
     if not 0 < largest < demand.per_card.mem:
@@ -248,7 +261,8 @@ def _rejected_elsewhere(
 def _asked(demand: Demand) -> str:
     core = f" and {demand.per_card.core} % of {RESOURCE_CORE}" if demand.core else ""
     cards = f" on each of {demand.cards} GPUs" if demand.cards > 1 else " on one GPU"
-    return f"it requests {demand.per_card.mem} units of {RESOURCE_MEM}{core}{cards}"
+    choice = f", by {demand.gpus}" if demand.gpus else ""
+    return f"it requests {demand.per_card.mem} units of {RESOURCE_MEM}{core}{cards}{choice}"
 
 
 def _remedies(

@@ -7,6 +7,7 @@ from gpushare.model.annotations import Shares
 from gpushare.model.demand import Demand
 from gpushare.overview.explain.obstacles import Obstacle
 from gpushare.scheduling.advice.refusals import refusal
+from gpushare.scheduling.allowed_gpus import allowed_gpus, excluded_by
 from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.fitting import PodRequest, Rejection, place, unfit
 
@@ -70,8 +71,10 @@ def _card_answer(
     rejected: Rejection | None,
 ) -> CardAnswer:
     share, users = pod_request.demand.per_card, pod_request.demand.users
-    fitting = usage.fits(share, users) and rejected is None
-    verdict = "fits" if fitting else _verdict(usage, book, pod_request, cordoned)
+    allowed = any(each.card.index == usage.card.index for each in allowed_gpus(book, pod_request.demand))
+    fitting = allowed and usage.fits(share, users) and rejected is None
+    excluded = "" if allowed else excluded_by(pod_request.demand, usage)
+    verdict = "fits" if fitting else excluded or _verdict(usage, book, pod_request, cordoned)
     return CardAnswer(usage.card.index, usage.card.model, usage.free.mem, usage.total.mem, fitting, verdict)
 
 

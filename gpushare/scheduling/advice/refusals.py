@@ -3,8 +3,11 @@
 What does not belong here: decisions, and the texts of filter (``fitting``), which have no amounts of a node.
 """
 
+from collections.abc import Sequence
+
 from gpushare.contract import REASON_NOT_SHARED
 from gpushare.model.demand import Demand, Users
+from gpushare.scheduling.allowed_gpus import allowed_gpus, choice_problem, largest_allowed
 from gpushare.scheduling.book import Book, CardUsage
 from gpushare.scheduling.fitting import PodRequest, Rejection, competing_nominees, insufficient, unfit
 
@@ -23,19 +26,40 @@ def _of_node(book: Book, demand: Demand, rejection: Rejection) -> str:
     if node.closed or not node.cards:
         reason = REASON_NOT_SHARED.format(node=book.name)
         return f"{reason}: {node.closed}" if node.closed else reason
-    if demand.per_card.mem > book.largest:
-        return f"{insufficient(demand)}, the largest GPU has {book.largest}"
+    if choice_problem(book, demand):
+        return f"{rejection.text}{_gpus_there(book)}"
+    largest = largest_allowed(book, demand)
+    if demand.per_card.mem > largest:
+        return f"{insufficient(demand)}, the largest GPU has {largest}"
     if demand.cards > len(book.usages):
         return f"{insufficient(demand)}, the node has {len(book.usages)}"
     return rejection.text
 
 
+def _gpus_there(book: Book) -> str:
+    """What the annotations of a pod could name."""
+    gpus = "; ".join(
+        f"GPU {usage.card.index} is {usage.card.model or 'of an unknown model'} {usage.card.uuid}".rstrip()
+        for usage in book.usages
+    )
+    return f" ({gpus})"
+
+
 def _full(book: Book, pod_request: PodRequest) -> str:
     demand = pod_request.demand
-    fitting = [usage for usage in book.usages if usage.fits(demand.per_card, demand.users)]
+    allowed = allowed_gpus(book, demand)
+    fitting = [usage for usage in allowed if usage.fits(demand.per_card, demand.users)]
     reserved = _reserved(book, pod_request) if len(fitting) >= demand.cards else ""
     core = f"; % of compute free: {_core_free(book)}" if demand.core else ""
-    return f"{insufficient(demand)}, {summary(book.usages)}{core}{_other_users(book, demand)}{reserved}"
+    others = f"{_other_users(book, demand)}{_excluded(book, allowed)}"
+    return f"{insufficient(demand)}, {summary(book.usages)}{core}{others}{reserved}"
+
+
+def _excluded(book: Book, allowed: Sequence[CardUsage]) -> str:
+    """The GPUs that the annotations of the pod exclude, as text."""
+    indices = {usage.card.index for usage in allowed}
+    others = [str(usage.card.index) for usage in book.usages if usage.card.index not in indices]
+    return f"; the annotations exclude GPU {','.join(others)}" if others else ""
 
 
 def _reserved(book: Book, pod_request: PodRequest) -> str:

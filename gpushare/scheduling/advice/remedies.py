@@ -238,4 +238,6 @@ def _shrunk_request(pod_request: PodRequest, units: int) -> PodRequest:
 def _spread_request(pod_request: PodRequest, gpus: int) -> PodRequest | None:
     """The request on so many GPUs; None if its amounts cannot be spread evenly."""
     demand = demand_of(pod_request.demand.containers, str(gpus))
-    return replace(pod_request, demand=demand) if isinstance(demand, Demand) else None
+    if not isinstance(demand, Demand):
+        return None
+    return replace(pod_request, demand=replace(demand, gpus=pod_request.demand.gpus))

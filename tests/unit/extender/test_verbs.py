@@ -24,6 +24,8 @@ from gpushare.extender.verbs import (
     preempt_steps,
     prioritize_steps,
 )
+from gpushare.model.cards import Card
+from gpushare.model.objects import Node
 from gpushare.scheduling.ledger import EMPTY_LEDGER, Ledger
 from gpushare.scheduling.preemption import BudgetsOf, no_budgets
 from tests.property.strategies import json_values
@@ -75,6 +77,15 @@ def answer(verb: Verb, request: bytes, ledger: Ledger = BUSY) -> Any:
 
 
 # --- filter --------------------------------------------------------------------------------------
+
+
+def test_a_model_that_no_node_has_is_named_with_those_that_there_are() -> None:
+    t4 = Node("n", (Card(0, 14, model="Tesla T4"),))
+    asked = wire_pod()
+    asked["metadata"]["annotations"] = {"gpushare.io/use-gpu-models": "H100"}
+    found = answer(filter_verb, body(Pod=asked, NodeNames=["n", "m"]), cluster(t4, node("m", 14)))
+    text = "annotation gpushare.io/use-gpu-models=H100: no GPU of the cluster is one; there are Tesla T4"
+    assert found["FailedAndUnresolvableNodes"] == {"n": text, "m": text}
 
 
 def test_a_filter_answer_byte_for_byte() -> None:

@@ -160,6 +160,38 @@ def test_a_placement_policy_is_read_and_an_unknown_one_is_malformed_but_still_co
     assert wanted.at_least.mem == 4
 
 
+CHOICE = {contract.ANN_USE_MODELS: "A100", contract.ANN_OTHER_GPU: "app=web"}
+
+
+def test_a_choice_of_gpus_is_a_part_of_the_demand() -> None:
+    one, other = (sound(meta={"name": name, "annotations": CHOICE}).demand for name in ("one", "other"))
+    assert isinstance(one, Demand)
+    assert isinstance(other, Demand)
+    assert one.gpus is not None
+    assert one.gpus.allows("NVIDIA A100-SXM4-80GB", "GPU-a")
+    assert one.gpus.other_than is not None
+    assert one.gpus is other.gpus
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "text"),
+    [
+        (contract.ANN_USE_UUIDS, "0", "annotation gpushare.io/use-gpu-uuids=0: '0' is no UUID of a GPU"),
+        (contract.ANN_SAME_GPU, "itself", "annotation gpushare.io/same-gpu-as=itself is the pod itself"),
+        (contract.ANN_SAME_GPU, "a=b", "annotation gpushare.io/same-gpu-as=a=b is the pod itself"),
+    ],
+)
+def test_a_choice_that_nothing_meets_is_malformed_but_still_counts(
+    annotation: str, value: str, text: str
+) -> None:
+    meta = {"name": "itself", "labels": {"a": "b"}, "annotations": {annotation: value}}
+    wanted = sound(meta=meta).demand
+    assert isinstance(wanted, Malformed)
+    assert wanted.problem.startswith(text)
+    assert wanted.at_least is not None
+    assert wanted.at_least.mem == 4
+
+
 @pytest.mark.parametrize(
     ("phase", "finished"),
     [("Pending", False), ("Running", False), ("Unknown", False), ("Succeeded", True), ("Failed", True)],

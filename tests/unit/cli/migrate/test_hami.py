@@ -88,6 +88,27 @@ def test_scheduler_policy_and_state_are_replaced(theirs: str, ours: str) -> None
     assert "schedulerName" not in pod["spec"]
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"nvidia.com/use-gputype": "A100, V100"}, {"gpushare.io/use-gpu-models": "A100,V100"}),
+        (
+            {"nvidia.com/nouse-gputype": "NVIDIA-NVIDIA L4,NVIDIA-Tesla V100-PCIE-32GB"},
+            {"gpushare.io/avoid-gpu-models": "NVIDIA L4,Tesla V100-PCIE-32GB"},
+        ),
+        ({"nvidia.com/use-gpuuuid": "GPU-a,GPU-b"}, {"gpushare.io/use-gpu-uuids": "GPU-a,GPU-b"}),
+        ({"nvidia.com/nouse-gpuuuid": "GPU-a,"}, {"gpushare.io/avoid-gpu-uuids": "GPU-a"}),
+    ],
+)
+def test_choices_among_gpus_are_kept(theirs: Json, ours: Json) -> None:
+    result = converted(deployment(container(gpumem=1), annotations=theirs), Units())
+    assert pod_template(result)["metadata"]["annotations"] == ours
+    [(before, value)] = theirs.items()
+    [(after, kept)] = ours.items()
+    assert result.changes[1:] == [f"annotation {before}={value} → {after}={kept}"]
+    assert result.unsupported == []
+
+
 @pytest.mark.parametrize("others", [{}, {"zone": "a"}])
 def test_the_selector_of_hamis_node_label_is_removed(others: Json) -> None:
     manifest = deployment(container(gpumem=1), nodeSelector={"gpu": "on", **others})
@@ -160,8 +181,8 @@ def test_what_cannot_be_converted_has_a_reason(containers: list[Json], text: str
             "container main: nvidia.com/priority has no counterpart",
         ),
         (
-            deployment(container(gpumem=1), annotations={"nvidia.com/use-gputype": "A100"}),
-            "annotation nvidia.com/use-gputype=A100: use a nodeSelector on aliyun.accelerator/nvidia_name",
+            deployment(container(gpumem=1), annotations={"nvidia.com/numa-bind": "true"}),
+            "annotation nvidia.com/numa-bind=true: the policy topology (gpushare.io/placement) prefers GPUs",
         ),
         (
             deployment(container(gpumem=1), annotations={"nvidia.com/vgpu-mode": "mig"}),

@@ -7,7 +7,10 @@ import msgspec
 import pytest
 
 from gpushare.cli.explain.render import answer_document, text
+from gpushare.contract import ANN_USE_MODELS
+from gpushare.model.cards import Card
 from gpushare.model.demand import Malformed
+from gpushare.model.gpu_choice import gpu_choice
 from gpushare.model.modes import Mode
 from gpushare.model.objects import Node, Pod
 from gpushare.overview.explain.answer import Answer, PodFacts, PodState, answer
@@ -72,6 +75,21 @@ def test_the_summary_names_the_largest_free_block_that_is_too_small() -> None:
     assert found.summary == (
         "it requests 12 units of aliyun.com/gpu-mem on one GPU; the largest free block is 9 units (node m)"
     )
+
+
+def test_annotations_that_exclude_gpus_are_named() -> None:
+    choice = gpu_choice(((ANN_USE_MODELS, "H100"),), "default")
+    wanted = replace(demand(2), gpus=choice)
+    t4 = Node("n", (Card(0, 14, uuid="GPU-a", model="Tesla T4"),))
+    found = explained(pod("p", wanted), t4)
+    annotation = "annotation gpushare.io/use-gpu-models=H100"
+    assert found.summary == (
+        f"it requests 2 units of aliyun.com/gpu-mem on one GPU, by {annotation}, and no node has them"
+    )
+    assert found.details == (f"{annotation}: no GPU of the cluster is one; there are Tesla T4",)
+    assert found.nodes[0].reason == f"{annotation}: the node has no such GPU (GPU 0 is Tesla T4 GPU-a)"
+    assert found.nodes[0].cards[0].verdict == f"excluded by {annotation}"
+    assert found.remedies[-1].text == f"add a node with a GPU of at least 2 units, as {annotation} allows"
 
 
 def test_the_summary_names_no_block_if_nothing_is_free() -> None:
