@@ -14,6 +14,7 @@ import structlog
 from gpushare.adapters.kube.pod_loads import ObservedPod
 from gpushare.extender.metrics import ExtenderMetrics
 from gpushare.model.demand import Demand
+from gpushare.model.gpu_choice import GpuChoice
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement.replay.engine import Engine
 from gpushare.scheduling.placement.replay.needs import Need, Room
@@ -34,6 +35,7 @@ LEARN_S: Final = 1.0
 class _Arrival(NamedTuple):
     created: str
     need: Need
+    choice: GpuChoice | None
     node: str | None
 
 
@@ -57,11 +59,15 @@ class _Learner:
         book, free = ledger.books.get(name), ledger.free(name)
         return None if book is None or free is None else room_of(book, free, self._models.number(book))
 
-    def learn(self, ledger: Ledger, needs: Iterable[Need]) -> None:
+    def learn(self, ledger: Ledger, arrived: Iterable[_Arrival]) -> None:
         """See pods, and learn once if it is due."""
-        due = [self._sample.see(need) for need in needs]
+        # First, because it numbers the models of all nodes.
+        empty = self._empty(ledger)
+        due = [
+            self._sample.see(each.need._replace(models=self._models.allowed(each.choice))) for each in arrived
+        ]
         if any(due):
-            self._engine.learn(self._sample.sequences(self._empty(ledger)))
+            self._engine.learn(self._sample.sequences(empty))
 
     def _empty(self, ledger: Ledger) -> list[Room]:
         return [
@@ -97,12 +103,12 @@ class ReplayScores:
             return
         demand = pod.managed.demand if pod.managed else None
         if isinstance(demand, Demand):
-            need = need_of(demand, pod.load.requested)
+            need, choice = need_of(demand, pod.load.requested), demand.gpus
         elif demand is None:
-            need = Need(*pod.load.requested, 0, 0)
+            need, choice = Need(*pod.load.requested, 0, 0), None
         else:
             return
-        self._arrived.append(_Arrival(pod.created, need, pod.load.node))
+        self._arrived.append(_Arrival(pod.created, need, choice, pod.load.node))
 
     async def scores(self, ledger: Ledger, need: Need, names: Sequence[str]) -> dict[str, int] | None:
         """The scores of these nodes; None if they are not known in time, or the pod fits nowhere."""
@@ -171,10 +177,10 @@ class ReplayScores:
     async def learn(self, ledger: Ledger) -> None:
         """Learn from the pods that have arrived; of those without GPUs, from pods on nodes with GPUs."""
         arrived, self._arrived = sorted(self._arrived, key=lambda each: each.created), []
-        needs = [each.need for each in arrived if each.need.gpus or _shares(ledger, each.node)]
-        if needs:
+        seen = [each for each in arrived if each.need.gpus or _shares(ledger, each.node)]
+        if seen:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._thread, self._learner.learn, ledger, needs)
+            await loop.run_in_executor(self._thread, self._learner.learn, ledger, seen)
 
 
 def _shares(ledger: Ledger, name: str | None) -> bool:

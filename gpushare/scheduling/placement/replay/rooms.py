@@ -1,8 +1,10 @@
 """Nodes and pods of a cluster as ``replay`` sees them."""
 
+from dataclasses import replace
 from typing import Final
 
 from gpushare.model.demand import Demand
+from gpushare.model.gpu_choice import GpuChoice
 from gpushare.model.resources import Resources
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.placement.replay.needs import Need, Room
@@ -19,7 +21,21 @@ class Models:
     def number(self, book: Book) -> int:
         """The number of the model of a node's first GPU."""
         model = next((usage.card.model for usage in book.usages), None) or ""
-        return min(self._numbers.setdefault(model, len(self._numbers)), _MOST_MODELS - 1)
+        return self._shown(self._numbers.setdefault(model, len(self._numbers)))
+
+    def allowed(self, choice: GpuChoice | None) -> int:
+        """The bits of the models seen so far that a pod allows; 0 if it allows any, or none of them."""
+        if choice is None or not (choice.use_models or choice.avoid_models):
+            return 0
+        # Whatever single GPUs it names.
+        models = replace(choice.devices, use_uuids=frozenset(), avoid_uuids=frozenset())
+        bits = 0
+        for name, number in self._numbers.items():
+            bits |= models.allows(name, "") << self._shown(number)
+        return bits
+
+    def _shown(self, number: int) -> int:
+        return min(number, _MOST_MODELS - 1)
 
 
 def room_of(book: Book, free: Resources, model: int) -> Room:

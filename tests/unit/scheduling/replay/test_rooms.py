@@ -2,6 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
+from gpushare.contract import ANN_AVOID_MODELS, ANN_AVOID_UUIDS, ANN_OTHER_GPU, ANN_USE_MODELS
+from gpushare.model.gpu_choice import gpu_choice
 from gpushare.model.objects import Node
 from gpushare.model.resources import Resources
 from gpushare.scheduling.placement.replay.needs import Need, Room
@@ -48,6 +52,25 @@ def test_models_have_numbers_and_the_last_one_is_for_all_others() -> None:
     models = Models()
     books = [cluster(with_model(f"m{number}")).books["n"] for number in (*range(70), 0)]
     assert [models.number(book) for book in books] == [*range(63), *[63] * 7, 0]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "bits"),
+    [
+        ({}, 0),
+        ({ANN_USE_MODELS: "A100"}, 0b001),
+        ({ANN_AVOID_MODELS: "A100"}, 0b110),
+        ({ANN_USE_MODELS: "A100, T4", ANN_AVOID_UUIDS: "GPU-1"}, 0b101),
+        ({ANN_USE_MODELS: "H100"}, 0),
+        ({ANN_OTHER_GPU: "other"}, 0),
+    ],
+)
+def test_a_pod_allows_some_models(annotations: dict[str, str], bits: int) -> None:
+    models = Models()
+    for model in ("NVIDIA A100-SXM4-80GB", "Tesla V100", "Tesla T4"):
+        models.number(cluster(with_model(model)).books["n"])
+    choice = gpu_choice(tuple(annotations.items()), "default") if annotations else None
+    assert models.allowed(choice) == bits
 
 
 def with_model(model: str) -> Node:
