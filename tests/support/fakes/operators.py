@@ -156,10 +156,15 @@ def jupyterhub_pod(values: Object, user: str, slug: str) -> dict[str, Any]:
     }
 
 
+def flavor_of(queue: Object) -> Any:
+    """The first flavor of a queue, with its quotas."""
+    (group,) = queue["spec"]["resourceGroups"]
+    return group["flavors"][0]
+
+
 def kueue_admitted(jobs: Sequence[Object], queue: Object, flavor: Object) -> Iterator[Object]:
     """What Kueue changes of suspended jobs that its queue has room for, oldest first: patches by job."""
-    (group,) = queue["spec"]["resourceGroups"]
-    quotas = {each["name"]: each["nominalQuota"] for each in group["flavors"][0]["resources"]}
+    quotas = {each["name"]: each["nominalQuota"] for each in flavor_of(queue)["resources"]}
     free = {name: parse_quantity(quota) for name, quota in quotas.items()}
     queued = [each for each in jobs if QUEUE in each["metadata"].get("labels", {})]
     for job in (each for each in queued if not each["spec"]["suspend"] and not _has_ended(each)):
