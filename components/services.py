@@ -11,7 +11,7 @@ from gpushare.board.settings import BoardSettings
 from gpushare.deviceplugin.settings import AgentSettings, check_values
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.exporter.settings import check_durations as check_rounds
-from gpushare.extender.settings import ExtenderSettings, WebhookSettings, check_durations
+from gpushare.extender.settings import ExtenderSettings, WebhookSettings, check_choices
 from gpushare.installer.settings import InstallSettings
 from gpushare.metricsapi.settings import MetricsApiSettings
 from gpushare.mpsd.settings import MpsSettings
@@ -32,7 +32,7 @@ EXTENDER: Final = ServiceOptions(
         "allow_without_lease": "`lease` decides it, and with it the rights of the account",
         "log_level": "`logLevel` is the variable LOG_LEVEL, as in the manifest of the Aliyun extender",
     },
-    check_durations,
+    check_choices,
 )
 WEBHOOK: Final = ServiceOptions(
     WebhookSettings, {**_SERVER, "scheduler_name": "it is `extender.scheduler.name`"}

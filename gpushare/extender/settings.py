@@ -209,17 +209,22 @@ def replica_of(
 
 def check(settings: ExtenderSettings) -> None:
     """Raises ConfigError for combinations that cannot work."""
-    check_durations(settings)
+    check_choices(settings)
     _check_tls(settings)
     _check_peer_port(settings)
+
+
+def check_choices(settings: ExtenderSettings) -> None:
+    """Raises ConfigError for choices of an administrator that exclude each other."""
+    _check_durations(settings)
     if settings.shortlist and settings.placement is ClusterPlacement.REPLAY:
         raise ConfigError(
-            f"--shortlist {settings.shortlist} excludes --placement replay, which compares all nodes: use "
+            f"--shortlist {settings.shortlist} excludes --placement replay, which compares all nodes: remove "
             "one of them"
         )
 
 
-def check_durations(settings: ExtenderSettings) -> None:
+def _check_durations(settings: ExtenderSettings) -> None:
     """Raises ConfigError for durations with which two replicas could bind at the same time."""
     durations = settings.lease_durations
     lease_s = round(durations.lease_s)  # as the Lease has it

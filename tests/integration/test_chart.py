@@ -365,6 +365,10 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
         {"monitoring": {"exporter": {"intervalSeconds": 50}}},
         "monitoring.exporter.staleSeconds: 60 must exceed",
     ),
+    (
+        {"extender": {"placement": "replay", "shortlist": 9}},
+        "extender: shortlist 9 excludes placement replay",
+    ),
     ({"extender": {"replicas": 2, "lease": False}}, "extender.lease: 2 replicas need the Lease"),
     (
         {"extender": {"clientNames": ["a"]}},
