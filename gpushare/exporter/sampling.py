@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import structlog
 
 from gpushare.adapters.cgroups import containers_of
+from gpushare.adapters.cpus import cpus_beside, cpus_of
 from gpushare.adapters.kube.informer import Informer
 from gpushare.adapters.kubelet.podresources import PodResources
 from gpushare.adapters.pids import check_visible
@@ -24,12 +25,14 @@ from gpushare.exporter.regions import isolation_of
 from gpushare.exporter.settings import ExporterSettings
 from gpushare.exporter.snapshot import (
     CGROUPS,
+    CPUS,
     ISOLATION,
     NODE,
     NVML,
     POD_RESOURCES,
     PODS,
     SOURCES,
+    CpuState,
     NodeSnapshot,
 )
 from gpushare.model.hardware import SHARES_HOST_MEMORY
@@ -53,8 +56,10 @@ class Sampler:
         node: Informer[LocalNode],
         *,
         clock: Callable[[], float] = time.monotonic,
+        sysfs: Path = Path("/sys"),
     ) -> None:
         self._settings = settings
+        self._sysfs = sysfs
         self._meters = meters
         self._kubelet = PodResources(settings.pod_resources_socket, timeout_s=settings.deadline_seconds)
         self._pods = pods
@@ -99,12 +104,13 @@ class Sampler:
             self._log_unreadable("card", readings.unreadable)
             self._log_unreadable("memory", _without_memory(readings))
         pids, proc = _pids(readings), self._settings.proc_root
-        # In a second step: both need the processes that the driver lists.
-        containers_by_pid, isolation = await asyncio.gather(
+        # In a second step: all need the processes that the driver lists.
+        containers_by_pid, isolation, cpus = await asyncio.gather(
             self._sources[CGROUPS].read(partial(asyncio.to_thread, _containers_by_pid, pids, proc)),
             self._sources[ISOLATION].read(
                 partial(asyncio.to_thread, isolation_of, self._settings.isolation_state, pids, proc)
             ),
+            self._sources[CPUS].read(partial(asyncio.to_thread, _cpus, readings, proc, self._sysfs)),
         )
         if isolation:
             self._log_unreadable("region", isolation.unreadable)
@@ -116,6 +122,7 @@ class Sampler:
             local_pods=await self._sources[PODS].read(partial(self._latest, self._pods)),
             node=await self._sources[NODE].read(self._local_node),
             isolation=isolation,
+            cpus=cpus,
             took_s={name: source.took_s for name, source in self._sources.items()},
             failures={name: source.failures for name, source in self._sources.items()},
             at=time.time(),
@@ -212,6 +219,12 @@ def _containers_by_pid(pids: frozenset[int], proc: Path) -> dict[int, ContainerR
     """Return the container of each process. Raises SourceError if the host's processes are not visible."""
     check_visible(pids, proc)
     return containers_of(pids, proc)
+
+
+def _cpus(readings: Readings | None, proc: Path, sysfs: Path) -> CpuState:
+    cards = readings.cards if readings else ()
+    beside = {card.uuid: found for card in cards if (found := cpus_beside(card.pci, sysfs))}
+    return CpuState(cpus_of(_pids(readings), proc), beside)
 
 
 def _node_of(facts: LocalNode) -> Node:

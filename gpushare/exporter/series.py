@@ -16,8 +16,17 @@ from gpushare.exporter.labels import (
     own_card_labels,
     own_container_labels,
 )
-from gpushare.exporter.snapshot import CGROUPS, ISOLATION, NODE, NVML, POD_RESOURCES, PODS, NodeSnapshot
-from gpushare.exporter.usage import MeasuredUsage, Use, node_usage, summed
+from gpushare.exporter.snapshot import (
+    CGROUPS,
+    CPUS,
+    ISOLATION,
+    NODE,
+    NVML,
+    POD_RESOURCES,
+    PODS,
+    NodeSnapshot,
+)
+from gpushare.exporter.usage import MeasuredUsage, Use, node_usage, owners_of, summed
 from gpushare.model.readings import CardReading
 from gpushare.monitoring import catalogue as names
 from gpushare.monitoring.catalogue import CardMetric
@@ -38,6 +47,7 @@ def series_of(
         *_cards(snapshot.cards, snapshot.node_name),
         *_containers(usage, snapshot.node_name, each_process=each_process),
         *limits(snapshot, usage),
+        _remote(snapshot),
         *_sources(snapshot),
     ]
     return [each for each in found if each.points and (dcgm_devices or not names.is_of_dcgm(each.metric))]
@@ -119,6 +129,22 @@ def _summed(uses: Iterable[Use], node: str, read: Callable[[Use], float | None])
     return [(label, total) for label, total in sums.items() if total is not None]
 
 
+def _remote(snapshot: NodeSnapshot) -> MetricSeries:
+    """Whether the processes of a container on a GPU have no CPU beside it."""
+    found: dict[tuple[str, ...], float] = {}
+    cpus, containers, pods = snapshot.cpus, snapshot.containers_by_pid, snapshot.local_pods
+    if cpus and containers is not None and pods is not None:
+        owners = owners_of(containers, pods)
+        for card in snapshot.cards:
+            beside = cpus.beside.get(card.uuid)
+            for process in card.processes or ():
+                owner, own = owners.get(process.pid), cpus.by_pid.get(process.pid)
+                if owner and owner.pod and beside and own:
+                    label = own_container_labels(snapshot.node_name, card, owner)
+                    found[label] = max(found.get(label, 0.0), float(own.isdisjoint(beside)))
+    return MetricSeries(names.CONTAINER_REMOTE, list(found.items()))
+
+
 def _attached(usage: MeasuredUsage) -> Iterator[MetricSeries]:
     """Yield cAdvisor's series of the GPUs attached to a container: values of the whole GPU."""
     for metric in names.ATTACHED:
@@ -147,6 +173,7 @@ def _sources(snapshot: NodeSnapshot) -> Iterator[MetricSeries]:
         PODS: snapshot.local_pods,
         NODE: snapshot.node,
         ISOLATION: snapshot.isolation,
+        CPUS: snapshot.cpus,
     }
     yield MetricSeries(
         names.SOURCE_UP, [((name,), float(value is not None)) for name, value in sources.items()]

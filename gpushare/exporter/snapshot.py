@@ -16,8 +16,17 @@ POD_RESOURCES: Final = "pod-resources"
 PODS: Final = "pods"
 NODE: Final = "node"
 ISOLATION: Final = "isolation"
-SOURCES: Final = (NVML, CGROUPS, POD_RESOURCES, PODS, NODE, ISOLATION)
+CPUS: Final = "cpus"
+SOURCES: Final = (NVML, CGROUPS, POD_RESOURCES, PODS, NODE, ISOLATION, CPUS)
 """Names of the sources in metrics and logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuState:
+    """The CPUs that each process on a GPU may use, and those beside each GPU by UUID, where known."""
+
+    by_pid: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    beside: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +35,9 @@ class NodeSnapshot:
 
     ``readings``: GPUs and their processes. ``containers_by_pid``: the container of each process, None outside
     pods. ``devices``: the kubelet's device allocations. ``local_pods``: the node's pods. ``node``: the node's
-    annotations. ``isolation``: containers with limits and their regions. ``took_s``: duration of each source
-    by name. ``failures``: reads of each source without a result since the start. ``at``: time of the snapshot
-    in seconds since 1970.
+    annotations. ``isolation``: containers with limits and their regions. ``cpus``: CPUs of processes and
+    GPUs. ``took_s``: duration of each source by name. ``failures``: reads of each source without a result
+    since the start. ``at``: time of the snapshot in seconds since 1970.
     """
 
     node_name: str
@@ -38,6 +47,7 @@ class NodeSnapshot:
     local_pods: tuple[LocalPod, ...] | None = None
     node: Node | None = None
     isolation: IsolationState | None = None
+    cpus: CpuState | None = None
     took_s: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)
     at: float | None = None

@@ -529,6 +529,11 @@ CONTAINER_CORE: Final = _container(
 CONTAINER_UTILIZATION: Final = _container(
     "utilization_ratio", "SM utilization of a container on the GPU; 0 while it is idle."
 )
+CONTAINER_REMOTE: Final = _container(
+    "cpus_remote",
+    "1 if no CPU that a container may use is on the NUMA node of its GPU, else 0; absent while the container "
+    "has no process there, or if the machine does not report NUMA nodes.",
+)
 
 CONTAINER_LIMIT: Final = _container("memory_limit_bytes", "Enforced GPU memory limit of a container.")
 CONTAINER_COUNTED: Final = _container(

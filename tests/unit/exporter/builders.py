@@ -9,7 +9,7 @@ from typing import Any
 from gpushare.contract import RESOURCE_MEM, RESOURCE_WHOLE_GPU
 from gpushare.exporter.regions import IsolationState, LimitedContainer
 from gpushare.exporter.series import series_of
-from gpushare.exporter.snapshot import NodeSnapshot
+from gpushare.exporter.snapshot import CpuState, NodeSnapshot
 from gpushare.isolation.files import UNUSED
 from gpushare.isolation.layout import DirectoryOwner
 from gpushare.isolation.limits import CardLimit
@@ -140,6 +140,7 @@ def snapshot(
         "local_pods": tuple(local_pods),
         "node": node(len(listed)),
         "isolation": IsolationState(),
+        "cpus": CpuState(),
     }
     return NodeSnapshot("n", **parts | more)
 

@@ -65,7 +65,12 @@ class Setting:
         self.node: Informer[LocalNode] = Informer(client, local_node("n"))
         self.late_s = 0.0
         self.sampler = Sampler(
-            settings, cards, self.pods, self.node, clock=lambda: time.monotonic() + self.late_s
+            settings,
+            cards,
+            self.pods,
+            self.node,
+            clock=lambda: time.monotonic() + self.late_s,
+            sysfs=settings.isolation_state.parent / "sys",
         )
         self.exposition = Exposition(
             self.sampler, "n", settings.stale_seconds, each_process=False, dcgm_devices=True
@@ -136,6 +141,21 @@ async def test_a_round_joins_all_sources(tmp_path: Path) -> None:
         # The process of this test is in no pod.
         assert found.shown("DCGM_CUSTOM_PROCESS_MEM_USED") == {"": 100, "a": 0}
         assert found.shown("DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED") == {"a": 4308}
+
+
+async def test_the_cpus_of_processes_and_gpus_are_read(tmp_path: Path) -> None:
+    device = tmp_path / "sys" / "bus" / "pci" / "devices" / "0000:3b:00.0"
+    device.mkdir(parents=True)
+    (device / "numa_node").write_text("1\n")
+    node = tmp_path / "sys" / "devices" / "system" / "node" / "node1"
+    node.mkdir(parents=True)
+    (node / "cpulist").write_text("4-7\n")
+    async with setting(tmp_path) as found:
+        found.cards.answer = Readings((reading(0, process(os.getpid()), pci="00000000:3B:00.0"),))
+        cpus = (await found.sampler.read()).cpus
+    assert cpus is not None
+    assert cpus.beside == {"GPU-0": {4, 5, 6, 7}}
+    assert cpus.by_pid == {os.getpid(): os.sched_getaffinity(0)}
 
 
 async def test_a_driver_that_does_not_respond_loses_its_series_and_no_scrape(tmp_path: Path) -> None:

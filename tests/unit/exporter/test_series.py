@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from gpushare.exporter.series import series_of
-from gpushare.exporter.snapshot import NodeSnapshot
+from gpushare.exporter.snapshot import CpuState, NodeSnapshot
 from gpushare.model.readings import CardReading, ProcessReading, Readings
 from gpushare.monitoring import catalogue
 from tests.unit.exporter.builders import (
@@ -82,6 +82,7 @@ def test_a_gpu_with_all_values_has_every_metric_of_the_catalogue() -> None:
         [shared("a")],
         {10: ref("a")},
         isolation=isolation(limited("a", replace(use(1000), refused=1, needed=1))),
+        cpus=CpuState({10: frozenset({0})}, {"GPU-0": frozenset({0})}),
         at=1.0,
         took_s={"nvml": 0.1},
         failures={"nvml": 2},
@@ -119,6 +120,34 @@ def test_pids_are_exported_only_on_request() -> None:
 
 
 # --- containers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cpus", "beside", "expected"),
+    [
+        ({10: {0, 1}, 11: {0}}, {0, 1, 2, 3}, {"a": 0}),
+        ({10: {3, 4}, 11: {3}}, {0, 1, 2, 3}, {"a": 0}),
+        ({10: {4, 5}, 11: {0}}, {0, 1, 2, 3}, {"a": 1}),
+        ({11: {0}}, {0, 1, 2, 3}, {"a": 0}),
+        ({}, {0, 1, 2, 3}, {}),
+        ({10: {4}}, None, {}),
+    ],
+    ids=["beside", "both", "remote process", "ended process", "no process", "unknown NUMA node"],
+)
+def test_a_container_is_remote_if_its_cpus_are_all_on_other_numa_nodes(
+    cpus: dict[int, set[int]], beside: set[int] | None, expected: dict[str, float]
+) -> None:
+    state = CpuState(
+        {pid: frozenset(each) for pid, each in cpus.items()},
+        {"GPU-0": frozenset(beside)} if beside else {},
+    )
+    assert values(replace(busy(), cpus=state), "gpushare_container_cpus_remote", "pod") == expected
+
+
+def test_processes_outside_pods_have_no_cpus_to_compare() -> None:
+    state = CpuState({7: frozenset({4})}, {"GPU-0": frozenset({0})})
+    found = snapshot([reading(0, process(7, 100))], containers_by_pid={7: None}, cpus=state)
+    assert values(found, "gpushare_container_cpus_remote", "pod") == {}
 
 
 def test_an_idle_container_is_0_and_not_missing() -> None:
@@ -277,7 +306,7 @@ def test_a_source_that_is_down_loses_its_series_and_is_reported() -> None:
     assert ALLOCATED in lost["node"]
     assert not use & lost["node"], "usage is known without the node"
     down = replace(busy(), containers_by_pid=None)
-    up = {"nvml": 1, "cgroups": 0, "pod-resources": 1, "pods": 1, "node": 1, "isolation": 1}
+    up = {"nvml": 1, "cgroups": 0, "pod-resources": 1, "pods": 1, "node": 1, "isolation": 1, "cpus": 1}
     assert values(down, "gpushare_exporter_source_up", "source") == up
 
 
