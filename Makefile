@@ -264,9 +264,9 @@ bench: ## Measure one part; PART=<extender, device-plugin, …>, GPU=1: on a phy
 	@$(BIN)/python -m tests.bench.$(subst -,_,$(PART)) $(if $(GPU),--gpu) $(FLAGS)
 
 .PHONY: bench-placement
-bench-placement: setup ## Compare placement policies on the traces of FOLDER, beside published results; FLAGS=--help
+bench-placement: setup ## Compare placement policies on the traces of FOLDER, beside published results; LIVE=1: on a real control plane, FLAGS=--help
 	$(if $(FOLDER),,$(error make $@ FOLDER=<folder with openb_node_list_gpu_node.csv and openb_pod_list_*.csv>))
-	@nice -n 10 $(BIN)/python -m tests.bench.traces $(FOLDER) $(FLAGS)
+	@nice -n 10 $(BIN)/python -m tests.bench.$(if $(LIVE),placement_live,traces) $(FOLDER) $(FLAGS)
 
 PICTURES := dist/dashboards
 .PHONY: pictures pictures-board pictures-dashboards pictures-demo

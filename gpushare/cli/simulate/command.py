@@ -65,7 +65,8 @@ Examples:
     type=click.Choice(["policy", "scheduler"]),
     default="policy",
     show_default=True,
-    help="Who chooses their nodes under a policy of the extender: the policy, or kube-scheduler alone.",
+    help="Who chooses their nodes under a policy of the extender: the policy, or kube-scheduler, whose own "
+    "scores then also break the ties of the policy.",
 )
 @click.option(
     "--save",

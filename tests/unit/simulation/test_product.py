@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from random import Random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.scheduling.filtering import filter_steps, score_steps
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import POLICIES
-from gpushare.simulation.decider import PlacerFactory
 from gpushare.simulation.product import PRODUCTS
 from gpushare.simulation.run import Nodes
-from gpushare.simulation.without_gpu import by_scheduler
 from gpushare.simulation.workload import GPU, NodeSpec, Shape, Workload
 from tests.support.builders.scheduling import cluster, decided, demand, node, pod, pod_request, reserved
 from tests.support.steps import finished
@@ -56,13 +53,7 @@ def test_nodes_and_gpus_are_those_of_the_extender(
             ledger = reserved(ledger, who, expected[0])
 
 
-@pytest.mark.parametrize(
-    ("factory", "expected"), [(PRODUCTS["binpack"], [0, 0]), (by_scheduler(PRODUCTS["binpack"]), [0, 1])]
-)
-def test_pods_without_gpus_tie_or_go_to_the_emptiest_node(
-    factory: PlacerFactory, expected: list[int]
-) -> None:
+def test_pods_without_gpus_tie_everywhere() -> None:
     workload = Workload(tuple(NodeSpec(name, 8000, 8000, 1, "T4") for name in "ab"), ())
-    nodes = Nodes(workload, factory(workload, Random(1)), Random(1))
-    found = [nodes.place(Shape(1000, 1000, 0, 0)) for _ in range(2)]
-    assert found == [(index, ()) for index in expected]
+    nodes = Nodes(workload, PRODUCTS["binpack"](workload, Random(1)), Random(1))
+    assert [nodes.place(Shape(1000, 1000, 0, 0)) for _ in range(2)] == [(0, ()), (0, ())]
