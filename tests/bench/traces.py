@@ -37,7 +37,9 @@ PUBLISHED: Final[Mapping[str, Sequence[float]]] = {
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--policy", "names", default=",".join(("binpack", "spread", "replay", *_COMPARED)), show_default=True)
+@click.option(
+    "--policy", "names", default=",".join(("binpack", "spread", "replay", *_COMPARED)), show_default=True
+)
 @click.option("--trace", "only", multiple=True, help="Only these traces.")
 @click.option("--seeds", default=10, show_default=True, help="Runs of each policy.")
 @click.option("--scheduler", is_flag=True, help="kube-scheduler alone places pods without GPUs.")
