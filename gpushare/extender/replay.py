@@ -51,23 +51,26 @@ class _Learner:
         self, ledger: Ledger, changes: Iterable[tuple[int, str]], need: Need, nodes: Sequence[int]
     ) -> Sequence[int]:
         """The losses of nodes, once the changed ones are as in the ledger."""
+        self._put(ledger, changes)
+        return self._engine.losses(need, nodes)
+
+    def _put(self, ledger: Ledger, changes: Iterable[tuple[int, str]]) -> None:
         for number, name in changes:
             self._engine.put(number, self._room(ledger, name))
-        return self._engine.losses(need, nodes)
 
     def _room(self, ledger: Ledger, name: str) -> Room | None:
         book, free = ledger.books.get(name), ledger.free(name)
         return None if book is None or free is None else room_of(book, free, self._models.number(book))
 
-    def learn(self, ledger: Ledger, arrived: Iterable[_Arrival]) -> None:
+    def learn(self, ledger: Ledger, changes: Iterable[tuple[int, str]], arrived: Iterable[_Arrival]) -> None:
         """See pods, and learn once if it is due."""
-        # First, because it numbers the models of all nodes.
-        empty = self._empty(ledger)
+        # First, because it numbers the models of nodes.
+        self._put(ledger, changes)
         due = [
             self._sample.see(each.need._replace(models=self._models.allowed(each.choice))) for each in arrived
         ]
         if any(due):
-            self._engine.learn(self._sample.sequences(empty))
+            self._engine.learn(self._sample.sequences(self._empty(ledger)))
 
     def _empty(self, ledger: Ledger) -> list[Room]:
         return [
@@ -179,8 +182,9 @@ class ReplayScores:
         arrived, self._arrived = sorted(self._arrived, key=lambda each: each.created), []
         seen = [each for each in arrived if each.need.gpus or _shares(ledger, each.node)]
         if seen:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._thread, self._learner.learn, ledger, seen)
+            await asyncio.get_running_loop().run_in_executor(
+                self._thread, self._learner.learn, ledger, self._take_changes(ledger), seen
+            )
 
 
 def _shares(ledger: Ledger, name: str | None) -> bool:

@@ -33,6 +33,7 @@ from testbed.daemons.extender import ExtenderSpec, grant, start_extender
 from tests.bench.extender_busy import longest_delay, loop_delays
 from tests.bench.large_cluster import say, until_leads
 from tests.bench.measuring import cpu_s, ms, quantile, rss_mib
+from tests.bench.replay_processor import LEARN_EVERY, InProcess, Times, report
 from tests.bench.traces import NODES, PODS
 from tests.support.machine import machine
 
@@ -50,9 +51,19 @@ _PATH: Final = "/api/v1/namespaces/default/pods"
 @click.option("--filled", default=0.6, show_default=True, help="Part of all GPUs that is taken at first.")
 @click.option("--pods", default=1000, show_default=True, help="Pods that are decided in each arm.")
 @click.option("--rounds", default=2, show_default=True)
-def main(folder: Path, trace: str, sizes: Sequence[int], filled: float, pods: int, rounds: int) -> None:
+@click.option("--processor", is_flag=True, help="Only the processor time of decisions in one process.")
+def main(
+    folder: Path, trace: str, sizes: Sequence[int], filled: float, pods: int, rounds: int, *, processor: bool
+) -> None:
     """Print the results as Markdown."""
     click.echo(f"{machine()}\n")
+    if processor:
+        click.echo(
+            "| nodes | policy | what | mean | p50 | p90 | p99 | longest |\n|---|---|---|---|---|---|---|---|"
+        )
+        for size in sizes:
+            asyncio.run(_processor(_Trace.read(folder, trace, size), filled, pods))
+        return
     click.echo(
         "| nodes | policy | call | p50 | p99 | longest | processor time of a pod | resident | loop | late |"
     )
@@ -90,11 +101,42 @@ class _Round:
     late: float = 0.0
 
 
+async def _processor(trace: _Trace, filled: float, pods: int) -> None:
+    rooms = _rooms(trace)
+    bound = list(_filled(rooms, trace, filled))
+    wanted = list(islice(trace.needs, pods))
+    arms = {arm: Times() for arm in _ARMS}
+    for arm, times in arms.items():
+        nodes = [_node(*each) for each in trace.nodes.items()]
+        await _decide(InProcess(arm, nodes, bound), times, dict(rooms), wanted)
+    report(len(rooms), arms)
+
+
+async def _decide(extender: InProcess, times: Times, rooms: dict[str, Room], wanted: Sequence[Need]) -> None:
+    await extender.learn()
+    for number, need in enumerate(wanted):
+        pod = _pod(f"pod-{number:05}", need)
+        able = _able(rooms, need)
+        node = able[number % len(able)] if not need.gpus else None
+        if node is None:
+            extender.show(pod)
+            passed = (await times.of("filter", extender.answered("filter", pod, able)))["NodeNames"]
+            if not passed:
+                continue
+            node = best_of(await times.of("prioritize", extender.answered("prioritize", pod, passed)), passed)
+            extender.bind(pod["metadata"]["uid"], node)
+        else:
+            extender.show(_pod(f"pod-{number:05}", need, nodeName=node))
+        rooms[node] = _with(rooms[node], need)
+        if number % LEARN_EVERY == 0:
+            await times.of("learning", extender.learn())
+
+
 async def _measure(trace: _Trace, filled: float, pods: int, rounds: int) -> None:
     results: dict[str, list[_Round]] = {arm: [] for arm in _ARMS}
     async with Testbed(scheduler=SchedulerSpec(None), kwok=False) as bed:
         await grant(bed)
-        rooms = {name: Room(s.cpu, s.memory, 0, GPU, (GPU,) * s.gpus) for name, s in trace.nodes.items()}
+        rooms = _rooms(trace)
         bound = list(_filled(rooms, trace, filled))
         say(f"creating {len(rooms)} nodes and {len(bound)} pods")
         await bed.api.create_many(("/api/v1/nodes", _node(*each)) for each in trace.nodes.items())
@@ -109,6 +151,26 @@ async def _measure(trace: _Trace, filled: float, pods: int, rounds: int) -> None
                 say(f"round {number + 1}, {len(rooms)} nodes, {arm}")
     for arm, found in results.items():
         _report(len(rooms), arm, pods, found)
+
+
+def _rooms(trace: _Trace) -> dict[str, Room]:
+    return {name: Room(s.cpu, s.memory, 0, GPU, (GPU,) * s.gpus) for name, s in trace.nodes.items()}
+
+
+def _able(rooms: Mapping[str, Room], need: Need) -> list[str]:
+    """The nodes with the CPU and memory, in the order of kube-scheduler, which is none."""
+    return [name for name, room in rooms.items() if room.cpu >= need.cpu and room.memory >= need.memory]
+
+
+def _with(room: Room, need: Need) -> Room:
+    """The node with the pod; only CPU and memory are followed here."""
+    return room._replace(cpu=room.cpu - need.cpu, memory=room.memory - need.memory)
+
+
+def best_of(scores: Sequence[Mapping[str, Any]], passed: Sequence[str]) -> str:
+    """The node with the highest score; nodes that are not listed have the lowest."""
+    found: str = max(scores, key=lambda each: each["Score"], default={"Host": passed[0]})["Host"]
+    return found
 
 
 def _filled(rooms: dict[str, Room], trace: _Trace, part: float) -> Iterator[Object]:
@@ -144,7 +206,7 @@ def _pod(name: str, need: Need, **spec: Any) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": labels, "annotations": {}},
+        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels, "annotations": {}},
         "spec": {"containers": [container], "schedulerName": "bench", **spec},
     }
 
@@ -196,8 +258,8 @@ def _late(page: str) -> float:
 
 
 async def _place(bed: Bed, client: "_Client", rooms: dict[str, Room], name: str, need: Need) -> None:
-    """Create a pod, and bind it if it fits. Only CPU and memory are followed here."""
-    able = [node for node, room in rooms.items() if room.cpu >= need.cpu and room.memory >= need.memory]
+    """Create a pod, and bind it if it fits."""
+    able = _able(rooms, need)
     if not need.gpus:
         node = able[len(name) % len(able)]
         await bed.api.create(_PATH, _pod(name, need, nodeName=node))
@@ -210,8 +272,7 @@ async def _place(bed: Bed, client: "_Client", rooms: dict[str, Room], name: str,
             return
         node = found
         client.bind(pod, node)
-    room = rooms[node]
-    rooms[node] = room._replace(cpu=room.cpu - need.cpu, memory=room.memory - need.memory)
+    rooms[node] = _with(rooms[node], need)
 
 
 class _Client:
@@ -228,10 +289,7 @@ class _Client:
         passed = json.loads(self._called("filter", pod, names))["NodeNames"]
         if not passed:
             return None
-        scores = json.loads(self._called("prioritize", pod, passed))
-        best = max(scores, key=lambda each: each["Score"], default={"Host": passed[0]})
-        found: str = best["Host"]
-        return found
+        return best_of(json.loads(self._called("prioritize", pod, passed)), passed)
 
     def _called(self, verb: str, pod: Object, names: Sequence[str]) -> bytes:
         body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()
