@@ -26,6 +26,8 @@ Labels = tuple[tuple[str, str], ...]
 
 _MOST: Final = 64
 """Values of one annotation: each is compared with the GPUs of all nodes."""
+_MOST_LABELS: Final = 16
+"""Conditions on labels of one annotation: each is compared with the pods of all nodes."""
 _LONGEST: Final = 4096
 _SHOWN: Final = 100
 """Characters of a value in a text."""
@@ -165,8 +167,9 @@ def _others(said: Mapping[str, str], key: str, namespace: str) -> OtherPods | No
         selector = parse_selector(text[: _LONGEST + 1])
     except InvalidRequest:
         selector = Selector()
-    if not selector.terms or len(text) > _LONGEST:
-        raise InvalidRequest(f"{_annotation(said, key)} is neither the name of a pod nor labels, as app=web")
+    if not 0 < len(selector.terms) <= _MOST_LABELS or len(text) > _LONGEST:
+        allowed = f"neither the name of a pod nor 1 to {_MOST_LABELS} labels, as app=web"
+        raise InvalidRequest(f"{_annotation(said, key)} is {allowed}")
     return OtherPods(namespace, selector=selector)
 
 

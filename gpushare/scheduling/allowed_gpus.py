@@ -64,6 +64,11 @@ def follows(demand: Demand, reservation: Reservation) -> bool:
     return same_as is not None and _is_of(reservation, same_as)
 
 
+def is_followed(book: Book, reservation: Reservation) -> bool:
+    """Whether a pod of the node uses the same GPU because that other pod is there."""
+    return any(each.demand.gpus and follows(each.demand, reservation) for each in book.reservations.values())
+
+
 def excluded_by(demand: Demand, usage: CardUsage) -> str:
     """Which annotations exclude a GPU that ``allowed_gpus`` has not."""
     choice = demand.gpus

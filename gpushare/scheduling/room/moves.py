@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from gpushare.model.annotations import Shares
+from gpushare.scheduling.allowed_gpus import is_followed
 from gpushare.scheduling.book import Book, Nominee, Reservation, with_reservation, without
 from gpushare.scheduling.fitting import PodRequest, Rejection, place
 from gpushare.scheduling.preemption import BudgetsOf, no_budgets, victims_steps
@@ -74,9 +75,16 @@ def _on_node_steps(
     admits: Admits,
     budgets_of: BudgetsOf,
 ) -> Generator[None, None, Compaction | None]:
-    """The compaction on one node. A pod without another place stays, and the others are tried."""
-    most = pod_request.priority
-    candidates = {r.uid for r in books[name].reservations.values() if r.uid in movable and r.priority <= most}
+    """The compaction on one node. A pod without another place stays, and the others are tried.
+
+    A pod stays too if another one uses the same GPU as it.
+    """
+    most, book = pod_request.priority, books[name]
+    candidates = {
+        r.uid
+        for r in book.reservations.values()
+        if r.uid in movable and r.priority <= most and not is_followed(book, r)
+    }
     while candidates:
         found = yield from victims_steps(
             books[name], pod_request, (), budgets_of, lambda r: r.confirmed and r.uid in candidates
@@ -85,7 +93,7 @@ def _on_node_steps(
             return None
         pods = {uid: movable[uid] for uid in found.uids}
         clearing = {**books, name: _clearing(books[name], pods, pod_request)}
-        moved = yield from _moved_steps(clearing, pods, admits)
+        moved = yield from _moved_steps(clearing, name, pods, admits)
         if isinstance(moved, str):
             candidates.discard(moved)
             continue
@@ -111,16 +119,19 @@ def _clearing(book: Book, pods: Iterable[str], pod_request: PodRequest) -> Book:
 
 
 def _moved_steps(
-    books: Mapping[str, Book], pods: Mapping[str, PodRequest], admits: Admits
+    books: Mapping[str, Book], source: str, pods: Mapping[str, PodRequest], admits: Admits
 ) -> Generator[None, None, tuple[tuple[Move, ...], dict[str, Book]] | str]:
-    """The moves of all pods, the largest first, with the books after them; or the UID of one that stays."""
+    """The moves of all pods of a node, the largest first, with the books after them; or a UID that stays."""
     after, moves = dict(books), tuple[Move, ...]()
     for uid in sorted(pods, key=lambda each: (-pods[each].demand.mem, each)):
         request = PodRequest(uid + _AFTER_MOVE, pods[uid].demand, pods[uid].priority, pods[uid].placement)
         for name in sorted(after):
             shares = place(after[name], request)
             if not isinstance(shares, Rejection) and admits(uid, name, moves):
-                after[name] = _reserved(after[name], request, shares)
+                goes = books[source].reservations[uid]
+                # Other pods may keep away from it by its labels.
+                comes_back = replace(goes, uid=request.uid, claim=shares, terminating=False, mode=None)
+                after[name] = with_reservation(after[name], comes_back)
                 moves = (*moves, Move(uid, name))
                 break
             yield

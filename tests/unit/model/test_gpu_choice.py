@@ -82,7 +82,14 @@ def test_pods_are_selected_by_labels_within_the_namespace() -> None:
             "annotation gpushare.io/use-gpu-uuids=0: '0' is no UUID of a GPU, as GPU-1b2c…",
         ),
         ({ANN_USE_MODELS: "--"}, "annotation gpushare.io/use-gpu-models=--: '--' is no model of a GPU"),
-        ({ANN_SAME_GPU: ""}, "annotation gpushare.io/same-gpu-as= is neither the name of a pod nor labels"),
+        (
+            {ANN_SAME_GPU: ""},
+            "annotation gpushare.io/same-gpu-as= is neither the name of a pod nor 1 to 16 labels",
+        ),
+        (
+            {ANN_SAME_GPU: ",".join(f"!a{at}" for at in range(17))},
+            "annotation gpushare.io/same-gpu-as=!a0,!a1",
+        ),
         ({ANN_SAME_GPU: "a/b/c d"}, "annotation gpushare.io/same-gpu-as=a/b/c d is neither the name"),
         (
             {ANN_USE_UUIDS: "GPU-a", ANN_AVOID_UUIDS: "GPU-a,GPU-b"},

@@ -1,5 +1,9 @@
 """Compaction: pods that fit elsewhere make room for one that waits."""
 
+from dataclasses import replace
+
+from gpushare.contract import ANN_OTHER_GPU, ANN_SAME_GPU
+from gpushare.model.gpu_choice import gpu_choice
 from gpushare.model.objects import Pod
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.preemption import BudgetsOf, no_budgets
@@ -56,6 +60,25 @@ def test_the_place_of_a_moved_pod_is_taken() -> None:
 def test_another_gpu_of_the_same_node_is_a_place() -> None:
     ledger = cluster(node("a", 14, 14), pod("a0", 6, at="a", card=0), pod("a1", 8, at="a", card=1))
     assert moves(found(ledger, "a0", "a1")) == ("a", (Move("a0", "a"),))
+
+
+def test_a_pod_stays_while_another_one_uses_the_same_gpu_because_of_it() -> None:
+    joins = replace(demand(2), gpus=gpu_choice(((ANN_SAME_GPU, "a0"),), "default"))
+    friend = pod("a1", joins, at="a", card=0)
+    ledger = cluster(node("a", 14), node("b", 14), pod("a0", 6, at="a", card=0), friend)
+    assert found(ledger, "a0") is None
+
+
+def test_moved_pods_keep_away_from_each_other() -> None:
+    """Each of the two would fit on either of the two nodes, beside the other one only by its labels."""
+    apart = replace(demand(2), gpus=gpu_choice(((ANN_OTHER_GPU, "app=web"),), "default"))
+    web = [pod(f"w{at}", apart, at="a", card=at, labels={"app": "web"}) for at in range(2)]
+    others = [pod(f"o{at}", 8, at="a", card=at) for at in range(2)]
+    ledger = cluster(node("a", 14, 14), node("b", 4), node("c", 4), *web, *others)
+    two = replace(WAITING, demand=demand(12, cards=2))
+    requests = {each.uid: pod_request(apart, uid=each.uid) for each in web}
+    found = finished(compaction_steps(ledger.books, two, sorted(ledger.books), requests, anywhere))
+    assert moves(found) == ("a", (Move("w0", "b"), Move("w1", "c")))
 
 
 def test_what_else_the_pod_needs_decides_too() -> None:
