@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpushare.contract import ANN_SAME_GPU, ANN_USE_UUIDS
 from gpushare.deviceplugin.core.allocations import (
     AllocateSnapshot,
     Allocation,
@@ -22,7 +23,8 @@ from gpushare.deviceplugin.core.matching import AllocateCall, match
 from gpushare.deviceplugin.core.reconcile import ServedContainer, join, marked, retained
 from gpushare.isolation.layout import IsolationMounts
 from gpushare.isolation.limits import parse
-from gpushare.model.demand import demand_of
+from gpushare.model.demand import Demand, demand_of
+from gpushare.model.gpu_choice import gpu_choice
 from gpushare.model.local_node import GpuPod
 from gpushare.model.modes import Mode
 from tests.support.builders.gpu_pods import allocations, asked, cards, gpu_pod, served, with_gpu_pods
@@ -94,6 +96,29 @@ def test_a_reservation_on_an_unknown_gpu_is_ignored() -> None:
 def test_a_waiting_pod_whose_annotations_name_no_gpu_of_the_node_reserves_nothing() -> None:
     node = with_gpu_pods(allocations(14), gpu_pod("waiting", 12, card=7), gpu_pod("b", 4))
     assert allocated(node, 4).cards == (("GPU-0", 4),)
+
+
+def test_a_pod_without_annotations_of_a_bind_gets_a_gpu_that_it_may_use() -> None:
+    """Such as one with ``nodeName``, which no extender has placed."""
+    wanted = choosing(ANN_USE_UUIDS, "GPU-1")
+    assert allocated(with_gpu_pods(allocations(14, 14), gpu_pod("a", wanted)), 4).cards == (("GPU-1", 4),)
+    nowhere = with_gpu_pods(allocations(14, 14), gpu_pod("a", choosing(ANN_USE_UUIDS, "GPU-x")))
+    assert "annotation gpushare.io/use-gpu-uuids=GPU-x: the node has no such GPU" in rejected(nowhere, 4).text
+
+
+def test_which_other_pods_are_on_a_gpu_was_decided_at_the_bind() -> None:
+    wanted = choosing(ANN_SAME_GPU, "friend")
+    node = with_gpu_pods(allocations(14, 14), gpu_pod("a", wanted, card=1))
+    assert allocated(node, 4).cards == (("GPU-1", 4),)
+
+
+def test_an_annotation_that_was_edited_after_the_bind_changes_nothing() -> None:
+    node = with_gpu_pods(allocations(14, 14), gpu_pod("a", choosing(ANN_USE_UUIDS, "GPU-0"), card=1))
+    assert allocated(node, 4).cards == (("GPU-1", 4),)
+
+
+def choosing(key: str, value: str) -> Demand:
+    return replace(demand(4), gpus=gpu_choice(((key, value),), "default"))
 
 
 def test_several_gpus_have_equal_units() -> None:
