@@ -18,6 +18,7 @@ from typing import Final
 from gpushare.deviceplugin.core.allocations import AllocateSnapshot, Allocation, Allocations, Key
 from gpushare.deviceplugin.core.device_ids import indices_in
 from gpushare.model.demand import ContainerDemand, Demand
+from gpushare.model.gpu_choice import OtherPods
 from gpushare.model.local_node import GpuPod
 
 
@@ -94,7 +95,9 @@ def is_unclear(snapshot: AllocateSnapshot, found: Sequence[Match]) -> bool:
     """Whether these are several candidates that must not be taken for each other."""
     if len(found) == 1:
         return False
-    return any(_is_doubtful(snapshot, each) for each in found) or (not snapshot.readable and _differ(found))
+    return any(_is_doubtful(snapshot, each) for each in found) or (
+        not snapshot.readable and _differ(snapshot, found)
+    )
 
 
 def _is_doubtful(snapshot: AllocateSnapshot, found: Match) -> bool:
@@ -110,7 +113,7 @@ def contested(snapshot: AllocateSnapshot, call: AllocateCall) -> bool:
         return False
     stages = [_stage(snapshot, each, call) for each in found]
     best = [each for each, stage in zip(found, stages, strict=True) if stage == min(stages)]
-    return is_unclear(snapshot, found) or _differ(best)
+    return is_unclear(snapshot, found) or _differ(snapshot, best)
 
 
 def match_core(snapshot: AllocateSnapshot, percent: int) -> Match | None:
@@ -176,16 +179,34 @@ def _stage(snapshot: AllocateSnapshot, found: Match, call: AllocateCall) -> int:
     return 2 if snapshot.allocations.of_pod(gpu_pod.uid) or gpu_pod.served else 1
 
 
-def _differ(found: Sequence[Match]) -> bool:
-    return len({_shape(each) for each in found}) > 1
+def _differ(snapshot: AllocateSnapshot, found: Sequence[Match]) -> bool:
+    return len({_shape(snapshot, each) for each in found}) > 1
 
 
-def _shape(found: Match) -> Shape:
-    """Equal for twins: for each of them the response is right except for the GPU."""
+def _shape(snapshot: AllocateSnapshot, found: Match) -> Shape:
+    """Equal for twins: for each of them the response is right except for the GPU, and may have any GPU.
+
+    Pods with another choice of GPUs are no twins, nor are those of which another pod chooses by one.
+    """
     gpu_pod = found.gpu_pod
     containers = tuple((c.kind, c.mem, c.core) for c in _containers(gpu_pod))
     cards = gpu_pod.demand.cards if gpu_pod.demand else 0
-    return cards, containers, gpu_pod.conflicts.get(found.container.name, ())
+    choice = gpu_pod.demand.gpus if gpu_pod.demand else None
+    conflicts = gpu_pod.conflicts.get(found.container.name, ())
+    return cards, containers, conflicts, choice, _choosers(snapshot.allocations, gpu_pod)
+
+
+def _choosers(allocations: Allocations, gpu_pod: GpuPod) -> frozenset[tuple[OtherPods, bool]]:
+    """How pods of the node choose by this one: for the same GPU, or for another GPU."""
+    name = gpu_pod.pod.full_name, gpu_pod.pod.labels
+    choices = [each.demand.gpus for each in allocations.gpu_pods.values() if each.demand]
+    return frozenset(
+        (pods, same)
+        for choice in choices
+        if choice
+        for same, pods in ((True, choice.same_as), (False, choice.other_than))
+        if pods and name in pods
+    )
 
 
 def _under_admission(snapshot: AllocateSnapshot, gpu_pod: GpuPod) -> bool:

@@ -1,14 +1,19 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from gpushare.contract import ANN_OTHER_GPU, ANN_SAME_GPU, ANN_USE_UUIDS
 from gpushare.deviceplugin.core.allocations import AllocateSnapshot, Allocations, Key
 from gpushare.deviceplugin.core.decision import Allocated, with_allocation
-from gpushare.deviceplugin.core.matching import AllocateCall, core_only, match, match_core
+from gpushare.deviceplugin.core.matching import AllocateCall, contested, core_only, match, match_core
 from gpushare.deviceplugin.core.reconcile import join, remembered
 from gpushare.model.demand import demand_of
+from gpushare.model.gpu_choice import gpu_choice
+from gpushare.model.local_node import GpuPod
 from gpushare.model.modes import Mode
 from tests.support.builders.gpu_pods import allocations, asked, gpu_pod, served, with_gpu_pods
-from tests.support.builders.scheduling import init, main, sidecar, sound
+from tests.support.builders.scheduling import demand, init, main, sidecar, sound
 
 
 def who(
@@ -42,6 +47,34 @@ def test_preferred_ids_distinguish_twins() -> None:
         allocations(14, 14), gpu_pod("a", 4, card=0, bound=1), gpu_pod("b", 4, card=1, bound=2)
     )
     assert who(node, 4, ids=("GPU-1-_-3",)) == ("b", "main")
+
+
+def chooser(uid: str, key: str, value: str, **labels: str) -> GpuPod:
+    """A pod that asks for 4 units of a GPU that it chooses."""
+    choice = gpu_choice(((key, value),), "default")
+    made = gpu_pod(uid, replace(demand(4), gpus=choice))
+    return replace(made, pod=replace(made.pod, labels=tuple(labels.items())))
+
+
+@pytest.mark.parametrize(
+    ("pods", "equal"),
+    [
+        ((gpu_pod("a", 4), gpu_pod("b", 4)), True),
+        ((chooser("a", ANN_USE_UUIDS, "GPU-0"), gpu_pod("b", 4)), False),
+        ((chooser("a", ANN_USE_UUIDS, "GPU-0"), chooser("b", ANN_USE_UUIDS, "GPU-1")), False),
+        ((chooser("a", ANN_USE_UUIDS, "GPU-0"), chooser("b", ANN_USE_UUIDS, "GPU-0")), True),
+        ((chooser("a", ANN_OTHER_GPU, "x=y", x="y"), chooser("b", ANN_OTHER_GPU, "x=y", x="y")), True),
+    ],
+)
+def test_pods_that_choose_other_gpus_are_no_twins(pods: tuple[GpuPod, ...], *, equal: bool) -> None:
+    node = with_gpu_pods(allocations(14, 14), *pods)
+    assert contested(AllocateSnapshot(node, frozenset()), AllocateCall(4)) is not equal
+
+
+def test_a_pod_that_another_one_follows_is_no_twin() -> None:
+    pods = gpu_pod("a", 4), gpu_pod("b", 4), replace(chooser("c", ANN_SAME_GPU, "a"), served=True)
+    node = with_gpu_pods(allocations(14, 14), *pods)
+    assert contested(AllocateSnapshot(node, frozenset()), AllocateCall(4))
 
 
 def test_containers_are_served_in_their_order_init_containers_first() -> None:
