@@ -170,6 +170,14 @@ _UTILIZATION: Final = PanelRow(
             names.CARD_PCIE_SENT,
             "Bps",
         ),
+        Panel(
+            "Pods with CPUs of another NUMA node",
+            "Pods on each GPU that may use no CPU beside it, so that their data takes a longer way. If they "
+            "are slow at loading data, give them whole CPUs on a node with a topology manager.",
+            f"sum by ({SAME_CARD}) (max by ({SAME_CARD}, namespace, pod) ({names.CONTAINER_REMOTE}{_NODES}))",
+            "none",
+            CARD,
+        ),
     ),
 )
 

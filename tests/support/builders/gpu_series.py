@@ -248,4 +248,5 @@ def _of_containers(shares: Sequence[Share], wave: float) -> Iterator[MetricSerie
     yield by_share(names.CONTAINER_PEAK, lambda each: each.units * _UNIT * min(1, each.used + 0.05))
     yield by_share(names.CONTAINER_REFUSALS, lambda _: 0)
     yield by_share(names.CONTAINER_CROWDED, lambda _: 0)
+    yield by_share(names.CONTAINER_REMOTE, lambda each: float(each.card == "1"))
     yield by_share(names.CONTAINER_UTILIZATION, lambda each: each.sm * wave)
