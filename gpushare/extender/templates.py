@@ -1,7 +1,7 @@
 """Reads the Node objects of a request that the API does not know: templates of an autoscaler."""
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from gpushare.adapters.kube.decoding import decode_steps
 from gpushare.adapters.kube.wire import WireNode, core_node
-from gpushare.contract import LABEL_CARD_COUNT, REASON_NOT_SHARED, RESOURCE_COUNT
+from gpushare.contract import LABEL_CARD_COUNT, LABEL_CARD_MODEL, REASON_NOT_SHARED, RESOURCE_COUNT
 from gpushare.model.objects import Node
 
 _LARGEST: Final = 3 * 2**19
@@ -53,7 +53,13 @@ def _read_steps(item: Raw) -> Generator[None, None, Node | str]:
         wire = yield from decode_steps(_node, item)
     except msgspec.DecodeError as error:
         return f"this Node object cannot be read: {error}"
-    return core_node(_with_count(wire))
+    return _with_model(core_node(_with_count(wire)), wire)
+
+
+def _with_model(node: Node, wire: WireNode) -> Node:
+    """The node with the model of its GPUs from the label, where no agent has published it."""
+    model = (wire.metadata.labels or {}).get(LABEL_CARD_MODEL, "")
+    return replace(node, cards=tuple(replace(card, model=card.model or model) for card in node.cards))
 
 
 def _with_count(wire: WireNode) -> WireNode:

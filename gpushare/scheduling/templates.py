@@ -15,16 +15,21 @@ from gpushare.model.objects import Node
 from gpushare.scheduling.book import Book
 from gpushare.scheduling.ledger import Ledger
 
+_NEW_UUID: Final = "new"
+"""None that a pod can name, be it to use that GPU or to avoid it."""
 _PER_STEP: Final = 50
 """Templates between two yields. A book takes 20 µs."""
 
 
 def as_new(node: Node) -> Node:
-    """The node as a machine that has just started: its GPUs are healthy and free.
+    """The node as a machine that has just started: its GPUs are healthy, free and not known yet.
 
     ``closed`` stays: of a node that takes no pods, another one would not help either.
     """
-    cards = tuple(replace(card, healthy=True, whole_gpu_pods=(), closed="", fault="") for card in node.cards)
+    cards = tuple(
+        replace(card, uuid=_NEW_UUID, healthy=True, whole_gpu_pods=(), closed="", fault="")
+        for card in node.cards
+    )
     return replace(node, cards=cards, assigned={})
 
 

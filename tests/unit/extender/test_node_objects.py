@@ -10,6 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.adapters.kube.wire import WireNode, core_node
+from gpushare.contract import (
+    ANN_AVOID_UUIDS,
+    ANN_CARDS,
+    ANN_OTHER_GPU,
+    ANN_SAME_GPU,
+    ANN_USE_MODELS,
+    ANN_USE_UUIDS,
+    LABEL_CARD_MODEL,
+)
 from gpushare.extender.verbs import VerbResult, filter_steps, prioritize_steps
 from gpushare.model.cards import Card, format_cards
 from gpushare.scheduling.events import Reserved
@@ -71,6 +80,34 @@ def filtered(asking: dict[str, Any], *nodes: Any, ledger: Ledger = REAL) -> tupl
 
 def test_a_template_is_evaluated_from_capacity_and_count() -> None:
     assert filtered(wire_pod(14), template()) == (["template"], {})
+
+
+def choosing(key: str, value: str) -> dict[str, Any]:
+    asking = wire_pod()
+    asking["metadata"]["annotations"] = {key: value}
+    return asking
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fits"),
+    [
+        (ANN_USE_MODELS, "T4", True),
+        (ANN_USE_MODELS, "A100", False),
+        (ANN_USE_UUIDS, "GPU-0", False),
+        (ANN_AVOID_UUIDS, "GPU-0", True),
+        (ANN_SAME_GPU, "friend", False),
+        (ANN_OTHER_GPU, "friend", True),
+    ],
+)
+def test_a_new_machine_has_the_model_of_its_group_and_neither_known_gpus_nor_pods(
+    key: str, value: str, *, fits: bool
+) -> None:
+    copied = format_cards((Card(0, 14, uuid="GPU-0", model="Tesla T4"),))
+    of_group = template(labels={LABEL_CARD_MODEL: "Tesla-T4"})
+    for each in (template(annotations={ANN_CARDS: copied}), of_group):
+        names, reasons = filtered(choosing(key, value), each)
+        assert (names == ["template"]) is fits
+        assert fits or f"annotation {key}={value}" in reasons["template"]
 
 
 def test_its_gpus_count_one_by_one_and_not_their_sum() -> None:
