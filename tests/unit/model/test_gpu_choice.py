@@ -1,6 +1,10 @@
 """What the annotations of a pod say about GPUs, and which of them are refused."""
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpushare.contract import (
     ANN_AVOID_MODELS,
@@ -9,6 +13,7 @@ from gpushare.contract import (
     ANN_SAME_GPU,
     ANN_USE_MODELS,
     ANN_USE_UUIDS,
+    CHOICE_ANNOTATIONS,
 )
 from gpushare.errors import InvalidRequest
 from gpushare.model.gpu_choice import GpuChoice, gpu_choice, is_model, unusable_for
@@ -90,6 +95,7 @@ def test_pods_are_selected_by_labels_within_the_namespace() -> None:
             {ANN_SAME_GPU: ",".join(f"!a{at}" for at in range(17))},
             "annotation gpushare.io/same-gpu-as=!a0,!a1",
         ),
+        ({ANN_OTHER_GPU: "," * 4096}, "annotation gpushare.io/other-gpu-than=,,,,"),
         ({ANN_SAME_GPU: "a/b/c d"}, "annotation gpushare.io/same-gpu-as=a/b/c d is neither the name"),
         (
             {ANN_USE_UUIDS: "GPU-a", ANN_AVOID_UUIDS: "GPU-a,GPU-b"},
@@ -142,3 +148,11 @@ def test_a_choice_that_the_pod_itself_cannot_meet_is_refused(
 
 def test_replicas_may_keep_apart_by_their_own_labels() -> None:
     assert unusable_for(chosen({ANN_OTHER_GPU: "app=web"}), "ml/web-0", (("app", "web"),), 1) is None
+
+
+@given(st.sampled_from(CHOICE_ANNOTATIONS), st.text(max_size=40) | st.text("ab,=!()in -", max_size=40))
+def test_any_text_is_a_choice_or_is_refused(key: str, text: str) -> None:
+    with suppress(InvalidRequest):
+        choice = chosen({key: text})
+        assert choice.texts == ((key, text),)
+        assert choice.allows(A100, "GPU-a") in (True, False)
