@@ -1,4 +1,4 @@
-"""Pod groups whole: the gang scheduling of kube-scheduler with the extender, behind its gates in 1.36."""
+"""Pod groups whole: the gang scheduling of kube-scheduler with the extender, behind its gates."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
@@ -10,6 +10,7 @@ from gpushare.contract import EXTENDER_NAME
 from testbed import Bed, SchedulerSpec, SimGpu, SimNode, Testbed, gpu_pod, until
 from testbed.control_plane.api import Object
 from testbed.daemons.extender import component_config, grant, start_extender
+from testbed.programs.binaries import release
 from tests.support.fixtures.extenders import replica, until_leads
 from tests.support.metrics import total
 
@@ -17,7 +18,8 @@ pytestmark = [pytest.mark.kubernetes, pytest.mark.asyncio(loop_scope="module")]
 
 PODS: Final = "/api/v1/namespaces/default/pods"
 API: Final = "/apis/scheduling.k8s.io"
-GATES: Final = ("GenericWorkload", "GangScheduling")
+GATES: Final = ("GenericWorkload", "GangScheduling") if release() == "1.36" else ("GenericWorkload",)
+"""1.37 has one gate for both."""
 API_FLAGS: Final = ("--feature-gates=GenericWorkload=true", "--runtime-config=api/all=true")
 
 
