@@ -589,6 +589,85 @@ async def test_a_deleted_member_leaves_its_place() -> None:
         assert r.free() == [4, 14]
 
 
+async def test_the_next_leader_binds_the_rest_of_a_group_one_by_one() -> None:
+    """The leader that planned the group ended between its binds."""
+    bound = replace(pod("a", 10, at="n", card=0), group="g")
+    async with rig(node("n", 14, 14, 14), bound, *members("b", "c")) as r:
+        assert [await r.bind(uid) for uid in "bc"] == [BindResult(), BindResult()]
+        assert r.free() == [4, 4, 4]
+
+
+async def test_a_place_that_another_pod_takes_between_two_leaders_is_named() -> None:
+    bound = replace(pod("a", 10, at="n", card=0), group="g")
+    async with rig(node("n", 14, 14), bound, *members("b"), pod("x", 10)) as r:
+        assert await r.bind("x") == BindResult()
+        outcome = await r.bind("b")
+        assert outcome.reason == "no_fit"
+        assert [note.text for note in r.notes if note.name == "b"] == [outcome.error]
+
+
+async def test_a_bind_of_the_last_leader_that_takes_effect_late_begins_the_group() -> None:
+    async with rig(node("n", 14, 14), *members("a", "b")) as r:
+        assert (await r.bind("b")).reason == "no_plan"
+        late = r.api.place(r.cluster.pods["a"], "n", {contract.ANN_IDX: "0", contract.ANN_POD: "10"})
+        r.cluster.change_pods([Upserted("a", late)])
+        assert await r.bind("b") == BindResult()
+
+
+@pytest.mark.parametrize(("status", "reason"), [(403, "api_403"), (422, "api_422")])
+async def test_a_member_whose_bind_the_api_refuses_leaves_the_places_of_the_others(
+    status: int, reason: str
+) -> None:
+    async with rig(node("n", 14, 14, 14), *members("a", "b", "c")) as r:
+        planned(r, "a", "b", "c")
+        assert await r.bind("a") == BindResult()
+        r.api.script.append(fail(refused(status)))
+        assert (await r.bind("b")).reason == reason
+        assert r.free() == [4, 14, 4]
+        assert await r.bind("c") == BindResult()
+        planned(r, "b")
+        assert await r.bind("b") == BindResult()
+        assert r.free() == [4, 4, 4]
+
+
+async def test_a_member_that_the_api_refused_waits_if_its_place_is_taken() -> None:
+    async with rig(node("n", 14, 14), *members("a", "b"), pod("x", 10)) as r:
+        planned(r, "a", "b")
+        assert await r.bind("a") == BindResult()
+        r.api.script.append(fail(refused(403)))
+        assert (await r.bind("b")).reason == "api_403"
+        assert await r.bind("x") == BindResult()
+        outcome = await r.bind("b")
+        assert outcome.reason == "no_fit"
+        assert [note.text for note in r.notes if note.name == "b"] == [outcome.error]
+
+
+async def test_a_bind_in_flight_keeps_its_place_while_a_refused_sibling_is_tried_again() -> None:
+    async with rig(node("n", 14, 14), *members("a", "b")) as r:
+        planned(r, "a", "b")
+        gate = asyncio.Event()
+        r.api.script += [gated(gate), fail(refused(403))]
+        first = asyncio.ensure_future(r.bind("a"))
+        await until(lambda: len(r.api.posts) == 1)
+        assert (await r.bind("b")).reason == "api_403"
+        planned(r, "b")
+        assert await r.bind("b") == BindResult()
+        assert r.free() == [4, 4]
+        gate.set()
+        assert await first == BindResult()
+        assert r.free() == [4, 4]
+
+
+async def test_a_bind_without_an_answer_keeps_its_place_while_its_group_is_tried_again() -> None:
+    async with rig(node("n", 14, 14), *members("a", "b")) as r:
+        planned(r, "a", "b")
+        r.api.script.append(fail(silence(), after_effect=True))
+        assert (await r.bind("a")).reason == "unclear"
+        assert await r.bind("b") == BindResult()
+        assert await r.bind("a") == BindResult()
+        assert r.free() == [4, 4]
+
+
 # --- defects -------------------------------------------------------------------------------------
 
 
