@@ -19,6 +19,7 @@ import click
 
 from gpushare.cli.simulate.collect import Runs, run_all, workload_of
 from gpushare.contract import LABEL_CARDS_PER_POD, LABEL_PLACEMENT
+from gpushare.simulation.product import REPLAY
 from gpushare.simulation.tuning import tuned
 from gpushare.simulation.workload import NodeSpec, Shape, Workload
 from testbed import Bed, SchedulerSpec, SimGpu, SimNode, Testbed, gpu_pod, until
@@ -41,7 +42,7 @@ _DEADLINE_S: Final = 1800
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--trace", default="default", show_default=True, help="The list of pods.")
 @click.option("--nodes", default=200, show_default=True, help="Nodes, chosen from the trace by seed.")
-@click.option("--policy", default="binpack", show_default=True, help="Policy of all nodes.")
+@click.option("--policy", default="binpack", show_default=True, help="Policy of the cluster.")
 @click.option("--weight", type=int, help="Weight of the extender (default: the product's).")
 @click.option("--seed", default=0, show_default=True, help="Choice of the nodes, and order of the pods.")
 def main(folder: Path, trace: str, nodes: int, policy: str, weight: int | None, seed: int) -> None:
@@ -73,8 +74,11 @@ def arrivals(workload: Workload) -> list[Shape]:
 
 
 def simulate(workload: Workload, policy: str) -> list[float]:
-    """Allocated GPUs in percent, with kube-scheduler's own decisions as in the cluster."""
-    runs = Runs([policy], 1, _LOAD, scheduler=True)
+    """Allocated GPUs in percent, with kube-scheduler's own decisions as in the cluster.
+
+    replay places pods without GPUs too.
+    """
+    runs = Runs([policy], 1, _LOAD, scheduler=policy != REPLAY)
     found = []
     for number in range(_TIES):
         nodes = list(workload.nodes)
@@ -86,9 +90,8 @@ def simulate(workload: Workload, policy: str) -> list[float]:
 
 async def place(workload: Workload, policy: str, weight: int | None = None) -> float:
     """Allocated GPUs in percent, after kube-scheduler has tried all pods."""
-    extender = ExtenderSpec()
-    entry = component_config(extender.url) | ({"weight": weight} if weight else {})
-    async with Testbed(scheduler=SchedulerSpec(extenders=[entry])) as bed:
+    extender = ExtenderSpec(flags=[f"--placement={policy}"] if policy == REPLAY else [])
+    async with Testbed(scheduler=SchedulerSpec(extenders=entries(extender, policy, weight))) as bed:
         await grant(bed)
         await bed.add_nodes(sim_node(spec, policy) for spec in workload.nodes)
         await start_extender(bed, extender)
@@ -98,6 +101,17 @@ async def place(workload: Workload, policy: str, weight: int | None = None) -> f
         await bed.create_pods(map(pod_object, range(len(shapes)), shapes), concurrency=1)
         bound = await placed(bed, len(shapes))
         return 100 * sum(shapes[number].units for number in bound) / workload.capacity
+
+
+def entries(extender: ExtenderSpec, policy: str, weight: int | None) -> list[dict[str, Any]]:
+    """The extender for the scheduler; with replay, it scores nodes for pods without GPUs too."""
+    entry = component_config(extender.url) | ({"weight": weight} if weight else {})
+    if policy != REPLAY:
+        return [entry]
+    scores = {"prioritizeVerb": entry.pop("prioritizeVerb"), "weight": entry.pop("weight")}
+    common = ("urlPrefix", "enableHTTPS", "httpTimeout", "nodeCacheCapable")
+    shared = {key: entry[key] for key in common if key in entry}
+    return [entry, {**shared, **scores, "ignorable": True}]
 
 
 async def placed(bed: Bed, count: int) -> list[int]:
@@ -131,7 +145,7 @@ def sim_node(spec: NodeSpec, policy: str) -> SimNode:
     return SimNode(
         spec.name,
         [SimGpu(units=spec.milli)] * spec.gpus,
-        labels={LABEL_PLACEMENT: policy, _MODEL: spec.model},
+        labels={_MODEL: spec.model, **({} if policy == REPLAY else {LABEL_PLACEMENT: policy})},
         cpu=f"{spec.cpu}m",
         memory=f"{spec.memory}Mi",
         pods=1000,
