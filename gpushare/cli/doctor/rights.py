@@ -55,6 +55,8 @@ _LEASE: Final = (
 )
 LEASE_RIGHTS: Final = frozenset(map(str, _LEASE))
 """Those that an extender with ``--allow-without-lease`` does not need."""
+EVICTION: Final = Right("create", "pods/eviction")
+"""What an extender with ``--make-room evict`` needs too."""
 RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
     EXTENDER_NAME: (
         *(Right(verb, "nodes") for verb in ("list", "watch")),
@@ -65,6 +67,7 @@ RIGHTS: Final[dict[str, tuple[Right, ...]]] = {
         *(Right(verb, "configmaps", namespaced=True) for verb in ("list", "watch")),
         *_LEASE,
         *(Right(verb, "secrets", namespaced=True, name=SEAL_SECRET) for verb in ("get", "patch", "create")),
+        EVICTION,
     ),
     AGENT_NAME: (
         *(Right(verb, resource) for resource in ("nodes", "pods") for verb in ("list", "watch")),

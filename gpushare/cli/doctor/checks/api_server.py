@@ -5,9 +5,9 @@ from functools import partial
 from typing import Final
 
 from gpushare import __version__
-from gpushare.cli.doctor.checks.extender import without_lease
+from gpushare.cli.doctor.checks.extender import evicts, without_lease
 from gpushare.cli.doctor.installation import Installation, Unread, required
-from gpushare.cli.doctor.rights import LEASE_RIGHTS
+from gpushare.cli.doctor.rights import EVICTION, LEASE_RIGHTS
 from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, unknown, unread, warning
 from gpushare.contract import (
     AGENT_NAME,
@@ -53,6 +53,8 @@ def _rights(account: str, seen: Installation) -> CheckVerdict:
     if not seen.pods_of(account):
         return unknown(f"{account} does not run as a pod here")
     optional = LEASE_RIGHTS if account == EXTENDER_NAME and without_lease(seen) else frozenset()
+    unused = {str(EVICTION)} if account == EXTENDER_NAME and not evicts(seen) else frozenset()
+    answers = {right: answer for right, answer in answers.items() if right not in unused}
     denied = [right for right, answer in answers.items() if answer is False and right not in optional]
     if denied:
         return failed(

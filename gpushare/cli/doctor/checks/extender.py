@@ -6,6 +6,7 @@ from typing import Final
 from gpushare.cli.doctor.installation import Installation, Unread, if_read, required
 from gpushare.cli.doctor.verdict import CheckVerdict, check, failed, ok, unread, warning
 from gpushare.contract import EXTENDER_NAME, SYSTEM_NAMESPACE
+from gpushare.model.options import MakeRoom
 from gpushare.monitoring.catalogue import (
     EXTENDER_CERTIFICATE_EXPIRY,
     EXTENDER_DEGRADED,
@@ -177,6 +178,11 @@ def _expiry(expires_s: float, name: str, now_s: float) -> CheckVerdict:
     if expires_s - now_s < _EXPIRES_SOON_S:
         return warning(f"the certificate of {name} expires in {counted(days, 'day')}", command)
     return ok(f"mutual TLS; the first certificate ({name}) expires in {counted(days, 'day')}")
+
+
+def evicts(seen: Installation) -> bool:
+    """Whether an extender evicts pods to make room."""
+    return any(_flag(pod, "make-room") == MakeRoom.EVICT for pod in seen.pods_of(EXTENDER_NAME))
 
 
 def _flag(pod: SystemPod, name: str) -> str | None:

@@ -144,6 +144,11 @@ def denied_right() -> Installation:
     return replace(found, reviews={**found.reviews, (EXTENDER_NAME, "create pods/binding"): False})
 
 
+def denied_eviction(*words: str) -> Installation:
+    found = extenders(extender_pod("gpushare", "extender", *words))
+    return replace(found, reviews={**found.reviews, (EXTENDER_NAME, "create pods/eviction"): False})
+
+
 def without_lease(leads: int = 1, denied: str = "update leases", **changes: Any) -> Installation:
     """An extender whose account may not use its Lease, and which binds without it if it leads."""
     page = (
@@ -278,6 +283,9 @@ CASES: list[tuple[str, Installation, Status, str]] = [
     ("tls", healthy(pages={}), UNKNOWN, "no pod"),
     ("rights-extender", healthy(), OK, "all"),
     ("rights-extender", denied_right(), FAILED, "may not create pods/binding"),
+    ("rights-extender", denied_eviction(), OK, "all"),
+    ("rights-extender", denied_eviction("--make-room=dry-run"), OK, "all"),
+    ("rights-extender", denied_eviction("--make-room=evict"), FAILED, "may not create pods/eviction"),
     ("rights-extender", without_lease(), OK, "all but the rights to its Lease"),
     ("rights-extender", without_lease(leads=0), FAILED, "may not update leases"),
     ("rights-extender", without_lease(denied="create pods/binding"), FAILED, "may not create pods/binding"),

@@ -9,10 +9,11 @@ from components.manifests.parts import Object
 from gpushare.cli.doctor.rights import RIGHTS, Right
 from gpushare.contract import AGENT_NAME, EXPORTER_NAME, EXTENDER_NAME, SYSTEM_NAMESPACE
 from gpushare.kubescheduler.config import KubernetesVersion
+from gpushare.model.options import MakeRoom
 
 VERSION = KubernetesVersion(1, 36)
 MANIFESTS = {
-    EXTENDER_NAME: extender.objects(Extender(exposure=Exposure.NODE_PORT), VERSION),
+    EXTENDER_NAME: extender.objects(Extender(exposure=Exposure.NODE_PORT, make_room=MakeRoom.EVICT), VERSION),
     AGENT_NAME: device_plugin.shared(VERSION, query_kubelet=False, startup_taint=False),
     EXPORTER_NAME: exporter.objects(Exporter()),
 }
