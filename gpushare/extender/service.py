@@ -299,6 +299,7 @@ class SchedulerService:
         except ApiError as failure:
             error = str(failure)
             answer = verbs.error_answer("filter", error)
+        self._metrics.forwarded.labels("filter", "error" if error else "ok").inc()
         self._record("filter", began, error)
         return answer
 
@@ -341,12 +342,12 @@ class SchedulerService:
             answer = await self._forward("bind", body)
             error = str(msgspec.json.decode(answer, type=dict[str, str]).get("Error", ""))
         except ApiError as failure:
-            self._metrics.forwarded.labels("error").inc()
+            self._metrics.forwarded.labels("bind", "error").inc()
             return BindResult(str(failure), "forward")
         except msgspec.DecodeError as failure:
-            self._metrics.forwarded.labels("error").inc()
+            self._metrics.forwarded.labels("bind", "error").inc()
             return BindResult(self._no_answer(failure), "forward")
-        self._metrics.forwarded.labels("error" if error else "ok").inc()
+        self._metrics.forwarded.labels("bind", "error" if error else "ok").inc()
         return BindResult(error, "forwarded")
 
     @property

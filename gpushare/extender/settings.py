@@ -77,8 +77,8 @@ class ExtenderSettings:
     )
     peer_port: ListeningPort | None = setting(
         None,
-        help="Port for binds that other replicas forward, with mutual TLS; --port then serves plain HTTP, on "
-        "a loopback address only.  [default: --port]",
+        help="Port for binds, and filters of members of pod groups, that other replicas forward, with mutual "
+        "TLS; --port then serves plain HTTP, on a loopback address only.  [default: --port]",
     )
     ops_host: OpsHost = ANY_ADDRESS
     ops_port: OpsPort = EXTENDER_OPS_PORT

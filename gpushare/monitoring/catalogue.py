@@ -90,7 +90,10 @@ EXTENDER_PRIORITIZED: Final = EXTENDER.counter(
     "scores",
 )
 EXTENDER_FORWARDED: Final = EXTENDER.counter(
-    "gpushare_extender_forwarded_binds", "Binds forwarded to the leader by result.", "result"
+    "gpushare_extender_forwarded_requests",
+    "Binds, and filters of members of pod groups, forwarded to the leader by result.",
+    "verb",
+    "result",
 )
 EXTENDER_ROOM: Final = EXTENDER.counter(
     "gpushare_extender_evictions",

@@ -233,7 +233,8 @@ async def test_a_follower_forwards_binds_or_returns_an_error(bed: Bed) -> None:
     following = await start_extender(bed, follower)
     assert await _binds(bed, follower) == ""
     await until(
-        lambda: metric(follower, 'gpushare_extender_forwarded_binds_total{result="ok"} 1.0'), "the metric"
+        lambda: metric(follower, 'gpushare_extender_forwarded_requests_total{result="ok",verb="bind"} 1.0'),
+        "the metric",
     )
     await leading.pause()
     body = '{"PodName": "x", "PodNamespace": "default", "PodUID": "u", "Node": "n"}'

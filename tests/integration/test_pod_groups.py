@@ -114,8 +114,12 @@ async def test_a_group_that_fits_is_bound_whole(bed: Bed) -> None:
     await bed.add_nodes([SimNode("free", [SimGpu(units=14), SimGpu(units=14)])])
     await create_group(bed, "free", (4, 4), "free")
     await until_bound(bed, "free", 2)
-    forwarded = await total(FOLLOWER.ops_url, "gpushare_extender_forwarded_binds_total", result="ok")
-    assert forwarded == await total(LEADER.ops_url, "gpushare_extender_binds_total", reason="bound")
+    binds, filters = [
+        await total(FOLLOWER.ops_url, "gpushare_extender_forwarded_requests_total", verb=verb, result="ok")
+        for verb in ("bind", "filter")
+    ]
+    assert binds == await total(LEADER.ops_url, "gpushare_extender_binds_total", reason="bound")
+    assert filters >= 2
 
 
 async def test_a_group_larger_than_the_node_waits_whole(bed: Bed) -> None:

@@ -86,7 +86,10 @@ async def test_pods_that_name_no_scheduler_are_bound_over_mutual_tls(
         await running.bind_batch("first", PAIR)
         await running.bind_batch("second", 2 * PAIR)
         forwarded = await total(
-            running.first.extender.ops_url, "gpushare_extender_forwarded_binds_total", result="ok"
+            running.first.extender.ops_url,
+            "gpushare_extender_forwarded_requests_total",
+            verb="bind",
+            result="ok",
         )
         bound = await total(running.second.extender.ops_url, "gpushare_extender_binds_total", reason="bound")
         assert forwarded == bound == 2 * PAIR

@@ -49,7 +49,11 @@ def test_every_label_of_a_metric_has_an_example() -> None:
             "seconds",
             'gpushare_extender_request_duration_seconds_bucket{verb="filter",le="0.005"} 12',
         ),
-        (catalogue.EXTENDER_FORWARDED, "number", 'gpushare_extender_forwarded_binds_total{result="ok"} 3'),
+        (
+            catalogue.EXTENDER_FORWARDED,
+            "number",
+            'gpushare_extender_forwarded_requests_total{verb="filter",result="ok"} 3',
+        ),
         (catalogue.CARDS_OVERCOMMITTED, "number", "gpushare_cards_overcommitted 0"),
     ],
     ids=str,

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pytest
 from structlog.testing import capture_logs
 
 from gpushare.contract import LABEL_CARDS_PER_POD, RESOURCE_MEM
@@ -18,6 +19,7 @@ from gpushare.extender.service import SchedulerService
 from gpushare.extender.unclear_binds import UnclearBinds
 from gpushare.model.changes import Upserted
 from gpushare.model.objects import Pod
+from gpushare.monitoring import catalogue
 from gpushare.runtime.fairness import TimeSlices
 from gpushare.scheduling.advice.inspection import inspect
 from tests.support.builders.scheduling import node, pod
@@ -178,13 +180,13 @@ class LeaderFake:
         return b"answer"
 
 
-def follower(leader: LeaderFake) -> SchedulerService:
+def follower(leader: LeaderFake, metrics: ExtenderMetrics | None = None) -> SchedulerService:
     return SchedulerService(
         ClusterState(),
         binder=cast("Any", None),
         leadership=cast("Any", leader),
         peers=cast("Any", leader),
-        metrics=ExtenderMetrics(),
+        metrics=metrics or ExtenderMetrics(),
         missing=lambda: None,
     )
 
@@ -208,6 +210,16 @@ async def test_without_an_answer_of_the_leader_filter_of_a_group_member_fails() 
     assert not isinstance(answer, bytes)
     error = msgspec.json.decode(await answer)["Error"]
     assert error == "the extender that holds the Lease (other) did not answer: timeout"
+
+
+@pytest.mark.parametrize(("error", "result"), [(None, "ok"), (ApiError("timeout"), "error")])
+async def test_forwarded_filters_are_counted(error: ApiError | None, result: str) -> None:
+    metrics = ExtenderMetrics()
+    answer = follower(LeaderFake(error), metrics).answer("filter", of_member())
+    assert not isinstance(answer, bytes)
+    await answer
+    labels = {"verb": "filter", "result": result}
+    assert metrics.registry.get_sample_value(f"{catalogue.EXTENDER_FORWARDED.name}_total", labels) == 1
 
 
 def test_other_requests_are_answered_by_any_replica() -> None:
