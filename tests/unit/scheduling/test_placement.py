@@ -8,6 +8,7 @@ import yaml
 
 from gpushare.model.cards import Card
 from gpushare.model.objects import Node
+from gpushare.model.options import ClusterPlacement
 from gpushare.scheduling import placement as package
 from gpushare.scheduling.ledger import Ledger
 from gpushare.scheduling.placement import POLICIES, choose, policy_name
@@ -45,7 +46,7 @@ def test_the_documentation_says_when_to_use_every_policy() -> None:
     text = (ROOT / "docs/concepts/request.md").read_text()
     section = text.partition("## Placement policies\n")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
-    assert [row[0].strip("| `") for row in rows] == [*POLICIES]
+    assert [row[0].strip("| `") for row in rows] == [*POLICIES, ClusterPlacement.REPLAY]
     assert {len(row) for row in rows} == {3}
 
 
