@@ -6,7 +6,9 @@ returned. Computed meanwhile, they take it no time.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 _KEPT_S: Final = 1.0
 """Scores are advice, and bind decides on the current ledger: those of a moment ago are as good."""
@@ -14,24 +16,24 @@ _NAMES: Final = b'"NodeNames":['
 _END: Final = b"]}"
 
 
-class _Prepared(NamedTuple):
+class _Prepared(NamedTuple, Generic[T]):
     request: bytes
-    answer: bytes
+    answer: T
     at_s: float
 
 
-class PreparedScores:
-    """The scores for the last pod. ``clock`` is in seconds."""
+class PreparedScores(Generic[T]):
+    """The scores for the last pod, or what computes them. ``clock`` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._last: _Prepared | None = None
+        self._last: _Prepared[T] | None = None
 
-    def keep(self, request: bytes, answer: bytes) -> None:
+    def keep(self, request: bytes, answer: T) -> None:
         """Keep the answer to this request, in place of the last one."""
         self._last = _Prepared(request, answer, self._clock())
 
-    def take(self, request: bytes) -> bytes | None:
+    def take(self, request: bytes) -> T | None:
         """The answer to a request that was expected; None for another one, and for one that comes late."""
         last, self._last = self._last, None
         if last is None or last.request != request or self._clock() > last.at_s + _KEPT_S:

@@ -99,7 +99,8 @@ class SchedulerService:
         self._scored = False
         self._inspected = NodeCache(lambda book: msgspec.json.encode(inspect_node(book)))
         self._inspection: asyncio.Task[bytes] | None = None
-        self._prepared = PreparedScores()
+        self._prepared: PreparedScores[bytes] = PreparedScores()
+        self._comparing: PreparedScores[asyncio.Task[bytes | None]] = PreparedScores()
         self._log_rate = refusal_log()
         self._delays = TokenBucket(_CATCH_UP_SHARE, _CATCH_UP_SAVED_S)
         self._preemptors: deque[str] = deque(maxlen=_MOST_PREEMPTORS)
@@ -122,7 +123,8 @@ class SchedulerService:
                 self._record(verb, began, "")
                 return prepared
             if self._replay:
-                return self._prioritize_by_replay(self._replay, body, source, began)
+                comparing = self._comparing.take(body) or self._compare(self._replay, body, source)
+                return self._prioritize_by_replay(comparing, body, source, began)
         steps = self._steps(verb, body)
         # Most requests end here, without a task: kube-scheduler waits for each answer.
         end = self._cluster.slices.run_for(steps, _AT_ONCE_S)
@@ -130,7 +132,7 @@ class SchedulerService:
             return self._answer_later(verb, body, source, began, steps)
         if waiting := self._waits_for_change(end.result):
             return self._retry_for_waiting_pod(waiting, verb, body, source, began)
-        if end.result.passed and self._scored and not self._replay:
+        if end.result.passed and self._scored:
             # Once the answer is sent.
             asyncio.get_running_loop().call_soon(self._prepare, body, *end.result.passed)
         self._record(verb, began, end.result.error)
@@ -139,6 +141,10 @@ class SchedulerService:
     def _prepare(self, body: bytes, pod: Pod, names: list[str]) -> None:
         """Compute the scores that the scheduler will ask for, if that takes but a moment."""
         request = expected_request(body, names)
+        if self._replay:
+            if request:
+                self._comparing.keep(request, self._compare(self._replay, request, ""))
+            return
         # The ledger of now: a bind since filter changes the scores that the scheduler will get.
         steps = verbs.scores_steps(pod, names, self._cluster.ledger)
         end = self._cluster.slices.run_for(steps, _AT_ONCE_S) if request else None
@@ -155,11 +161,14 @@ class SchedulerService:
             text = f"internal error: {type(error).__name__}, see the log"
             return VerbResult(verbs.error_answer(verb, text), text)
 
+    def _compare(self, replay: ReplayScores, body: bytes, source: str) -> asyncio.Task[bytes | None]:
+        return asyncio.create_task(self._replayed(replay, body, source))
+
     async def _prioritize_by_replay(
-        self, replay: ReplayScores, body: bytes, source: str, began: float
+        self, comparing: asyncio.Task[bytes | None], body: bytes, source: str, began: float
     ) -> bytes:
         """The answer of prioritize by replay, or by the policy of the pod or the nodes if it has none."""
-        answer, error = await self._replayed(replay, body, source), ""
+        answer, error = await comparing, ""
         if answer is None:
             result = await self._run(self._steps("prioritize", body), source)
             answer, error = result.answer, result.error

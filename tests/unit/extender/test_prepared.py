@@ -38,7 +38,7 @@ def test_the_request_of_prioritize_is_that_of_filter_with_the_nodes_that_passed(
 
 def test_an_answer_is_taken_once_for_its_request_and_within_a_second() -> None:
     now = [0.0]
-    prepared = PreparedScores(lambda: now[0])
+    prepared: PreparedScores[bytes] = PreparedScores(lambda: now[0])
     assert prepared.take(b"r") is None
     prepared.keep(b"r", b"answer")
     assert prepared.take(b"r") == b"answer"

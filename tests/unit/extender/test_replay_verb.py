@@ -1,7 +1,8 @@
 """Prioritize under the policy replay."""
 
+import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,11 @@ def asked(
         "spec": {"containers": [{"name": "main", "resources": resources}]},
     }
     return json.dumps({"Pod": pod, **(request or {"NodeNames": list(names)})}).encode()
+
+
+def compact(*names: str) -> bytes:
+    """As Go writes it."""
+    return json.dumps(json.loads(asked(*names)), separators=(",", ":")).encode()
 
 
 def question(body: bytes) -> Question | None:
@@ -64,12 +70,23 @@ def test_replay_has_no_opinion_about_other_requests(body: bytes) -> None:
     assert question(body) is None
 
 
+class CountingEngine(PlainEngine):
+    """Counts the comparisons of nodes."""
+
+    comparisons = 0
+
+    def losses(self, need: Need, nodes: Sequence[int]) -> Sequence[int]:
+        self.comparisons += 1
+        return super().losses(need, nodes)
+
+
 class Bed:
     """The service with replay: node a is fuller, and node b has more free CPU."""
 
     def __init__(self) -> None:
         metrics = ExtenderMetrics()
-        self.replay = ReplayScores(PlainEngine(), metrics, 60)
+        self.engine = CountingEngine()
+        self.replay = ReplayScores(self.engine, metrics, 60)
         self.cluster = ClusterState(self.replay.follow)
         offering = replace(node("a", 8), allocatable=Resources(4000, 4096))
         self.cluster.change_nodes([Upserted(name, replace(offering, name=name)) for name in ("a", "b")])
@@ -89,11 +106,20 @@ async def test_the_scores_are_those_of_replay() -> None:
     assert await bed.scores(asked("a", "b", "c")) == {"b": 10, "c": 1}
 
 
-async def test_after_filter_no_scores_of_another_policy_are_prepared() -> None:
+async def test_after_filter_nodes_are_compared_ahead() -> None:
     bed = Bed()
-    expected = await bed.scores(asked("a", "b", "c"))
-    bed.service.answer("filter", asked("a", "b", "c"))
-    assert await bed.scores(asked("a", "b", "c")) == expected
+    expected = await bed.scores(compact("a", "b", "c"))
+    bed.service.answer("filter", compact("a", "b", "c"))
+    await asyncio.sleep(0)
+    assert await bed.scores(compact("a", "b", "c")) == expected
+    assert bed.engine.comparisons == 2
+
+
+async def test_a_comparison_for_other_nodes_answers_nothing() -> None:
+    bed = Bed()
+    await bed.scores(compact("a", "b", "c"))
+    bed.service.answer("filter", compact("a", "b", "c"))
+    assert await bed.scores(compact("b", "c")) == {"b": 9}
 
 
 async def test_the_annotation_of_a_pod_comes_first() -> None:
