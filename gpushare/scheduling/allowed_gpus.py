@@ -54,7 +54,8 @@ def choice_problem(book: Book, demand: Demand) -> str | None:
         enough = f"{demand.cards} such GPUs" if demand.cards > 1 else "such GPU"
         return f"{choice.part(*_DEVICES)}: the node has no {enough}"
     if choice.same_as and len(_gpus_of(book, _companions(book, choice.same_as))) < demand.cards:
-        return f"{choice.part(ANN_SAME_GPU)}: no such pod with {demand.cards} GPUs is on the node"
+        enough = f"with {demand.cards} GPUs " if demand.cards > 1 else ""
+        return f"{choice.part(ANN_SAME_GPU)}: no such pod {enough}is on the node"
     return None
 
 

@@ -62,8 +62,13 @@ async def bound(
     node: str = "mixed",
     labels: Mapping[str, str] | None = None,
 ) -> str:
-    """Create a pod; the index of the GPU, or the lowest of several, that the bind has written."""
+    """Create a pod; the index of its GPU."""
     await create(bed, name, units, annotations, node=node, labels=labels)
+    return await index_of(bed, name)
+
+
+async def index_of(bed: Bed, name: str) -> str:
+    """The index of the GPU, or the lowest of several, that the bind has written."""
     found: dict[str, str] = {}
 
     async def placed() -> bool:
@@ -116,6 +121,14 @@ async def test_replicas_keep_apart_and_a_companion_joins(bed: Bed) -> None:
     assert friend == web[2]
     message = await refusal(bed, "web-3", apart)
     assert "annotation gpushare.io/other-gpu-than=app=web" in message
+
+
+async def test_a_pod_that_follows_another_one_waits_for_it(bed: Bed) -> None:
+    message = await refusal(bed, "follower", {ANN_SAME_GPU: "app=leader"})
+    assert "annotation gpushare.io/same-gpu-as=app=leader: no such pod is on the node" in message
+    only = {ANN_USE_UUIDS: "GPU-b"}
+    leader = await bound(bed, "leader", annotations=only, labels={"app": "leader"})
+    assert await index_of(bed, "follower") == leader == "1"
 
 
 async def test_what_no_node_has_is_named_in_the_event(bed: Bed) -> None:

@@ -115,7 +115,7 @@ def companions(*more: Pod) -> Ledger:
         (
             ANN_SAME_GPU,
             "absent",
-            "annotation gpushare.io/same-gpu-as=absent: no such pod with 1 GPUs is on the node",
+            "annotation gpushare.io/same-gpu-as=absent: no such pod is on the node",
         ),
     ],
 )
