@@ -16,10 +16,11 @@ from components.manifests.conflict_checks import (
     without_beside_units,
 )
 from components.manifests.parts import Object
-from components.manifests.policies import bound, requests, warnings
+from components.manifests.policies import ANNOTATIONS, bound, requests, warnings
 from gpushare.contract import (
     AGENT_NAME,
     ALLOCATION_ANNOTATIONS,
+    ANN_PLACEMENT,
     CERTIFICATES_NAME,
     ENV_VISIBLE_DEVICES,
     EXTENDER_NAME,
@@ -43,6 +44,7 @@ from gpushare.model.conflicts import (
     ConflictRule,
 )
 from gpushare.model.demand import IMPLAUSIBLE, SUFFIX, UNITS_AND_WHOLE
+from gpushare.scheduling.placement import DEFAULT, POLICIES
 
 _FIRST_VERSION: Final = KubernetesVersion(1, 30)
 _POD_WRITES: Final = ("pods", "pods/status", "pods/ephemeralcontainers", "pods/resize")
@@ -175,9 +177,22 @@ def _requests() -> list[Object]:
             _warning(one_kind, UNITS_AND_WHOLE),
             _warning(without_beside_units(OWN_GUARANTEE), caution(OWN_GUARANTEE)),
             *(_warning(without_beside_units(rule), f"{caution(rule)}; {_WHERE}") for rule in _HIDING),
+            _policy_warning(),
         ],
-        [("containers", "variables.pod.containers + variables.pod.?initContainers.orValue([])")],
+        [
+            ("containers", "variables.pod.containers + variables.pod.?initContainers.orValue([])"),
+            ("placement", f"{ANNOTATIONS}[?'{ANN_PLACEMENT}'].orValue('{DEFAULT}')"),
+        ],
     )
+
+
+def _policy_warning() -> Object:
+    """Of a placement policy that does not exist."""
+    return {
+        "expression": f"variables.placement in {list(POLICIES)}",
+        "messageExpression": f"'annotation {ANN_PLACEMENT}=' + variables.placement"
+        f" + ' is not one of {', '.join(POLICIES)}'",
+    }
 
 
 def _warning(holds: str, text: str) -> Object:

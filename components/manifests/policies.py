@@ -13,6 +13,12 @@ _POD_OF: Final = (
     " : has(object.spec.template) ? object.spec.template.spec : object.spec"
 )
 """CEL for the spec of the pods of a workload, or of a pod."""
+ANNOTATIONS: Final = (
+    "(has(object.spec.jobTemplate) ? object.spec.jobTemplate.spec.template.?metadata"
+    " : has(object.spec.template) ? object.spec.template.?metadata"
+    " : optional.of(object.metadata)).?annotations.orValue({})"
+)
+"""CEL for the annotations of the pods of a workload, or of a pod."""
 
 
 def requests(group: str, resources: Sequence[str], operations: Sequence[str]) -> Object:

@@ -20,6 +20,7 @@ from gpushare.contract import (
     ALLOCATION_ANNOTATIONS,
     ANN_CARDS,
     ANN_IDX,
+    ANN_PLACEMENT,
     ANN_SEAL,
     EXTENDER_NAME,
     MIRROR_ANNOTATION,
@@ -33,6 +34,7 @@ from gpushare.kubescheduler.config import parse_version
 from gpushare.model.conflicts import OWN_FILES, OWN_GUARANTEE, OWN_PRELOAD, PRELOADED_DRIVER, ConflictRule
 from gpushare.model.demand import SUFFIX, UNITS_AND_WHOLE
 from gpushare.model.local_node import LocalNode, Taint
+from gpushare.scheduling.placement import POLICIES
 from testbed import Bed, SimGpu, SimNode, gpu_pod, until
 from testbed.control_plane.api import Api
 from testbed.programs.binaries import release
@@ -475,6 +477,20 @@ async def test_who_applies_a_request_that_no_node_can_take_is_warned(
         found = await warnings_of(cluster, each)
         assert warning in found
         assert bool(warning) == bool(found)
+
+
+async def test_who_applies_an_unknown_placement_policy_is_warned_with_those_that_there_are(
+    cluster: Bed,
+) -> None:
+    made = deployment({"aliyun.com/gpu-mem": "4"})
+    lone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "team-a"}}
+    alone = {**lone, "spec": made["spec"]["template"]["spec"]}
+    for each, meta in ((made, made["spec"]["template"]["metadata"]), (alone, alone["metadata"])):
+        meta["annotations"] = {ANN_PLACEMENT: "random"}
+        warning = f"annotation {ANN_PLACEMENT}=random is not one of {', '.join(POLICIES)}"
+        assert warning in await warnings_of(cluster, each)
+        meta["annotations"] = {ANN_PLACEMENT: "topology"}
+        assert not await warnings_of(cluster, each)
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,11 @@ driver:
 - {apiGroups: [batch], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [jobs, cronjobs]}
 {{- end -}}
 
+{{- /* The annotations of a pod, or of the pods of a workload. */ -}}
+{{- define "gpushare.annotationsOf" -}}
+(has(object.spec.jobTemplate) ? object.spec.jobTemplate.spec.template.?metadata : has(object.spec.template) ? object.spec.template.?metadata : optional.of(object.metadata)).?annotations.orValue({})
+{{- end -}}
+
 {{- /* The spec of a pod, or of the pods of a workload. */ -}}
 {{- define "gpushare.podOf" -}}
 has(object.spec.jobTemplate) ? object.spec.jobTemplate.spec.template.spec : has(object.spec.template) ? object.spec.template.spec : object.spec
