@@ -6,7 +6,6 @@ the GPUs of a node (``gpushare.scheduling.allowed_gpus``).
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -164,14 +163,21 @@ def _others(said: Mapping[str, str], key: str, namespace: str) -> OtherPods | No
     text = said[key].strip()
     if is_object_name(text):
         return OtherPods(namespace, text)
-    # Before it is parsed, because that takes long for thousands of commas.
-    if len(text) <= _LONGEST and text.count(",") < _MOST:
-        with suppress(InvalidRequest):
-            selector = parse_selector(text)
-            if 0 < len(selector.terms) <= _MOST_LABELS:
-                return OtherPods(namespace, selector=selector)
+    selector = _selector(text)
+    if selector and 0 < len(selector.terms) <= _MOST_LABELS:
+        return OtherPods(namespace, selector=selector)
     allowed = f"neither the name of a pod nor 1 to {_MOST_LABELS} labels, as app=web"
     raise InvalidRequest(f"{_annotation(said, key)} is {allowed}")
+
+
+def _selector(text: str) -> Selector | None:
+    """The selector, None if it is none. Thousands of commas are not parsed, because that takes long."""
+    if len(text) > _LONGEST or text.count(",") >= _MOST:
+        return None
+    try:
+        return parse_selector(text)
+    except InvalidRequest:
+        return None
 
 
 def _contradictions(choice: GpuChoice) -> Iterator[str]:
