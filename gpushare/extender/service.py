@@ -110,11 +110,11 @@ class SchedulerService:
     ) -> bytes | Coroutine[Any, Any, bytes]:
         """The answer of filter, prioritize or preempt for the scheduler at the address ``source``.
 
-        The leader plans groups, because it reserves their places: a follower forwards filter of a member.
+        The leader plans groups, because it reserves their places.
         """
         began = time.perf_counter()
-        if verb == "filter" and _GROUP in body and not forwarded and self._follows:
-            return self._filter_at_leader(body, began)
+        if verb == "filter" and _GROUP in body and not self._leadership.leads:
+            return self._filter_of_group(body, began, forwarded=forwarded)
         if verb == "prioritize":
             self._scored = True
             prepared = None if self._missing() else self._prepared.take(body)
@@ -301,6 +301,20 @@ class SchedulerService:
     @property
     def _follows(self) -> bool:
         return not self._leadership.leads and self._leadership.holder is not None
+
+    def _filter_of_group(
+        self, body: bytes, began: float, *, forwarded: bool
+    ) -> bytes | Coroutine[Any, Any, bytes]:
+        """The leader's answer for a member of a group, or an error while nobody may bind.
+
+        kube-scheduler 1.37 tries a group again at once, a hundred times a second, if a bind of it is refused;
+        after an error of filter it waits.
+        """
+        if self._follows and not forwarded:
+            return self._filter_at_leader(body, began)
+        error = self._leadership.fence() or ""
+        self._record("filter", began, error)
+        return verbs.error_answer("filter", error)
 
     async def _filter_at_leader(self, body: bytes, began: float) -> bytes:
         try:

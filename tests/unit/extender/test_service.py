@@ -167,11 +167,14 @@ class LeaderFake:
     """A fake of another replica that leads, and of the way to it."""
 
     leads = False
-    holder = SimpleNamespace(address="192.0.2.1:1", holder="other")
 
-    def __init__(self, error: ApiError | None = None) -> None:
+    def __init__(self, error: ApiError | None = None, *, known: bool = True) -> None:
         self.error = error
+        self.holder = SimpleNamespace(address="192.0.2.1:1", holder="other") if known else None
         self.asked: list[tuple[str, str, bytes]] = []
+
+    def fence(self) -> str:
+        return "this extender does not hold the Lease"
 
     async def post(self, address: str, path: str, body: bytes) -> bytes:
         self.asked.append((address, path, body))
@@ -222,11 +225,20 @@ async def test_forwarded_filters_are_counted(error: ApiError | None, result: str
     assert metrics.registry.get_sample_value(f"{catalogue.EXTENDER_FORWARDED.name}_total", labels) == 1
 
 
+@pytest.mark.parametrize(("known", "forwarded"), [(False, False), (False, True), (True, True)])
+def test_while_nobody_may_bind_filter_of_a_group_member_fails(*, known: bool, forwarded: bool) -> None:
+    """kube-scheduler 1.37 tries a group again at once if its bind is refused."""
+    leader = LeaderFake(known=known)
+    answer = follower(leader).answer("filter", of_member(), forwarded=forwarded)
+    assert isinstance(answer, bytes)
+    assert msgspec.json.decode(answer)["Error"] == "this extender does not hold the Lease"
+    assert leader.asked == []
+
+
 def test_other_requests_are_answered_by_any_replica() -> None:
     leader = LeaderFake()
     served = follower(leader)
     alone = msgspec.json.encode({"Pod": on_gpus(4, 1), "NodeNames": ["n"]})
     assert isinstance(served.answer("filter", alone), bytes)
-    assert isinstance(served.answer("filter", of_member(), forwarded=True), bytes)
     assert isinstance(served.answer("prioritize", of_member()), bytes)
     assert leader.asked == []
