@@ -12,6 +12,7 @@ from components.config_monitoring import Board, Exporter, MetricsApi
 from components.manifests import board, device_plugin, exporter, extender, metrics_api
 from components.manifests.parts import Object
 from components.render import as_yaml
+from gpushare.contract import METRICS_TLS_SECRET
 from gpushare.kubescheduler.config import KubernetesVersion
 from gpushare.model.options import MakeRoom
 
@@ -47,8 +48,8 @@ def of_extender(*, any_lease: bool = False, evicts: bool = False) -> str:
 
 
 def of_metrics_api() -> str:
-    """Return the account, role and bindings of the metrics API as YAML."""
-    return _yaml(metrics_api.objects(MetricsApi(tls_secret="", ca_bundle=""), _VERSION))
+    """Return the account, role and bindings of the metrics API as YAML, without those of its certificates."""
+    return _yaml(metrics_api.objects(MetricsApi(tls_secret=METRICS_TLS_SECRET), _VERSION))
 
 
 def of_board() -> str:

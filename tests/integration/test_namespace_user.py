@@ -33,7 +33,18 @@ ANSWER: Final = (
 COMMANDS: Final = (
     *("explain big", "explain pod/typo", "explain nb", "explain missing"),
     *("top pods", "top pod -l app=x --sort-by used", "top pod nosuch", "top pods -A", "top nodes"),
-    *("limits", "recommend", "fit 5", "fit 5 --gpus 2", "fit 4Gi", "inspect", "doctor", "migrate"),
+    *(
+        "defrag",
+        "simulate",
+        "limits",
+        "recommend",
+        "fit 5",
+        "fit 5 --gpus 2",
+        "fit 4Gi",
+        "inspect",
+        "doctor",
+        "migrate",
+    ),
     *("-n team-b explain secret", "-n team-b top pods"),
 )
 OTHERS: Final = {

@@ -22,7 +22,8 @@ from aiohttp import web
 
 from components.config import Installer
 from components.config_extender import Exposure, Extender
-from components.manifests import certificates, installer, viewers
+from components.config_monitoring import MetricsApi
+from components.manifests import certificates, installer, metrics_api, viewers
 from components.manifests.parts import Object, account, cluster_rights, role, role_binding
 from components.render import as_yaml
 from devkit.process import Process
@@ -136,7 +137,18 @@ RULES = {
     "board": parsed(contract.BOARD_NAME, rights.of_board()),
     "installer": Rules(contract.INSTALLER_NAME, tuple(installer.objects(Installer(), STACK, VERSION))),
     "certificates": Rules(contract.CERTIFICATES_NAME, tuple(certificates.objects(STACK, VERSION))),
+    "metrics-certificates": Rules(
+        contract.METRICS_CERTIFICATES_NAME, tuple(metrics_api.certificate_rights(MetricsApi()))
+    ),
 }
+JOBS = {
+    "certificates": (contract.AUTHORITY_SECRET, []),
+    "metrics-certificates": (
+        contract.METRICS_AUTHORITY_SECRET,
+        [f"--api-service=v1.{contract.USAGE_API_GROUP}"],
+    ),
+}
+"""The Jobs of the certificates: the first Secret that they write, and their flags."""
 CASES = [(service, right) for service, rules in RULES.items() for right, _ in rules.each]
 
 
@@ -200,11 +212,11 @@ class Scene:
             f"installer-{self.number()}", [*argv, "--control-planes=1", "--address=127.0.0.1"], env=env
         )
 
-    async def certify(self, account: str) -> Process:
-        """Run the Job of the certificates as a process."""
+    async def certify(self, service: str, account: str) -> Process:
+        """Run a Job of certificates as a process."""
         access = self.bed.kubeconfig_for(f"system:serviceaccount:kube-system:{account}")
         argv = [console_script("gpushare"), "certificates", f"--kubeconfig={access}", "--renew"]
-        return await self.bed.spawn(f"certificates-{self.number()}", argv)
+        return await self.bed.spawn(f"certificates-{self.number()}", [*argv, *JOBS[service][1]])
 
     async def metric(self, path: str = METRIC) -> str:
         """A request to the metrics API, as the API server forwards it; returns the answer."""
@@ -228,6 +240,11 @@ class Scene:
         except aiohttp.ClientError as error:
             return str(error)
         return body.decode()
+
+    async def starting(self) -> None:
+        """Give the node a startup taint, which the agent removes."""
+        taint = f"{contract.STARTUP_TAINTS[0]}=:NoSchedule"
+        await self.bed.kubectl("taint", "--overwrite", "node", "gpu", taint)
 
     def static_pod(self) -> None:
         """Add a static pod with GPU memory, which the API server does not show before it starts."""
@@ -375,12 +392,14 @@ async def test_with_exactly_the_rendered_rights_all_services_work_and_use_each_o
     scene.node.stub.reset(0)
     scene.static_pod()
     await running(bed, f"static-{scene.made}-gpu", 60)
+    await scene.starting()
     await scene.metric()
     await scene.metric(FITS)
     await scene.shown()
     await scene.shown(TENANTS)
     assert await (await scene.install(contract.INSTALLER_NAME)).wait(60) != 0
-    assert await (await scene.certify(contract.CERTIFICATES_NAME)).wait(60) == 0
+    for job in JOBS:
+        assert await (await scene.certify(job, RULES[job].account)).wait(60) == 0
     granted = {
         rules.account: {(right.group, right.resource, right.verb) for right, _ in rules.each}
         for rules in RULES.values()
@@ -414,8 +433,8 @@ async def prepare(scene: Scene, service: str, right: Right, name: str) -> None:
         await deleted(bed, SECRET)
         if (right.resource, right.verb) != ("secrets", "create"):
             await bed.api.create(SECRET.rpartition("/")[0], {"metadata": {"name": contract.SEAL_SECRET}})
-    if service == "certificates" and right.verb == "create":
-        await deleted(bed, f"{SYSTEM}/secrets/{contract.AUTHORITY_SECRET}")
+    if service in JOBS and right.verb == "create":
+        await deleted(bed, f"{SYSTEM}/secrets/{JOBS[service][0]}")
     if service == "agent":
         await deleted(bed, UNHEALTHY)
         await scene.token(name)
@@ -429,6 +448,8 @@ async def act(scene: Scene, service: str, resource: str, turn: int) -> str:
         scene.static_pod()
     elif resource == "pods/status" and turn % _EVERY == 0:
         await scene.bed.create_pods([pod(f"placed-{scene.number()}", container(1), nodeName="gpu")])
+    elif resource == "nodes" and turn % _EVERY == 0:
+        await scene.starting()
     elif service == "agent":
         # Each turn is a change, which the agent writes.
         scene.node.stub.require(0, turn % 2)
@@ -449,9 +470,9 @@ async def test_a_missing_right_is_reported_by_its_name(scene: Scene, service: st
     start = 0
     if service == "installer":
         process = await scene.install(name)
-    elif service == "certificates":
+    elif service in JOBS:
         await prepare(scene, service, right, name)
-        process = await scene.certify(name)
+        process = await scene.certify(service, name)
     else:
         await scene.services[service].stop()
         await prepare(scene, service, right, name)
