@@ -29,6 +29,7 @@ from gpushare.monitoring import catalogue
 from gpushare.mpsd.main import command as mps
 from tests.bench.extender import main as bench_extender
 from tests.bench.models.__main__ import main as bench_models
+from tests.bench.replay import main as bench_replay
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -128,7 +129,7 @@ def test_flags_in_the_docs_exist() -> None:
     others |= {"--startup-taint", "--feature-gates", "--node-labels"}
     others |= {"--server-side", "--prune", "--applyset", "--force-conflicts"}
     others |= {"--ca-file", "--cert-file", "--key-file", "--experimental-watch-progress-notify-interval"}
-    benches = (*bench_extender.params, *bench_models.params)
+    benches = (*bench_extender.params, *bench_models.params, *bench_replay.params)
     others |= {option for param in benches for option in param.opts}
     assert named - others <= known
 
