@@ -39,7 +39,7 @@ ALLOCATED = "DCGM_CUSTOM_CONTAINER_MEM_ALLOCATED"
 QUICK = ["--interval-seconds=0.3", "--deadline-seconds=2", "--stale-seconds=6"]
 HANGS_S = 12.0
 """Longer than the deadline of a source and the time after which its values are stale, together."""
-SOURCES = ("nvml", "cgroups", "pod-resources", "pods", "node", "isolation")
+SOURCES = ("nvml", "cgroups", "cpus", "pod-resources", "pods", "node", "isolation")
 MIB = 1024 * 1024
 COUNTED = "gpushare_container_memory_counted_bytes"
 UNHELD = "gpushare_card_unheld_processes"

@@ -18,7 +18,7 @@ PACKAGES = Path(sysconfig.get_path("purelib"))
 FOLDERS = [Path(name) for name in ("/", "/app", "/app/.venv", "/etc", "/var", "/tmp", "/run", PACKAGES)]  # noqa: S108
 TOPS = ("/app", "/etc", "/opt", "/usr", "/var")
 SET_ID = 0o6000
-LIBRARIES = Path("/usr/local/lib/gpushare")
+LIBRARIES = (Path("/usr/local/lib/gpushare"), Path("/app/.venv/lib/gpushare"))
 INSTALLED = "--showformat=${db:Status-Status} ${Package} ${Version}\n"
 UNCHECKED = 1
 
@@ -100,7 +100,9 @@ def inspect(asked: dict[str, Any]) -> dict[str, Any]:
         "debian": installed(),
         "distributions": sorted([each.name, each.version] for each in distributions()),
         "libraries": {
-            str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in LIBRARIES.glob("*.so")
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest()
+            for folder in LIBRARIES
+            for path in folder.glob("*.so")
         },
         "commands": [run(command) for command in asked["commands"]],
     }

@@ -13,7 +13,7 @@ STACKS = {
     "installer": FOLDER / "stacks" / "installer.yaml",
     "everything": FOLDER / "stacks" / "everything.yaml",
 }
-_WITH_OWN_TESTS = {"board-oauth2-proxy", "gitops", "recipes"}
+_WITH_OWN_TESTS = {"autoscaling", "board-oauth2-proxy", "gitops", "recipes"}
 EXAMPLES = sorted(file for file in (ROOT / "examples").rglob("*.yaml") if not _WITH_OWN_TESTS & {*file.parts})
 """The manifests of the ACK documentation."""
 DIGEST = f"example.com/image@sha256:{'0' * 64}"
