@@ -10,6 +10,7 @@
 #define UNFIT ((int64_t)1 << 62)
 #define MILLI 1000
 #define WORTH 1024
+#define BREAK (20 * WORTH)
 #define ROOM_WORDS (sizeof(struct room) / sizeof(int64_t))
 // What is kept, 100 to 200 bytes each. Tests set other numbers.
 #ifndef MOST_ROOMS
@@ -265,10 +266,20 @@ static bool least(struct engine *engine, const struct pod *pod, int64_t before, 
 	return true;
 }
 
+// What a node loses besides, if its GPUs are all free and the pod leaves some of them.
+static int64_t broken_up(const struct room *room, const struct pod *pod)
+{
+	// The GPUs are in ascending order.
+	if (room->count < 2 || pod->gpus == room->count || room->free[0] < room->gpu)
+		return 0;
+	return BREAK * room->count;
+}
+
 // Of the room in `before`, which fits. False: no memory.
 static bool evaluate(struct engine *engine, const struct pod *pod, struct loss *loss)
 {
 	int64_t before;
+	bool done;
 
 	if (!engine->sequences) {
 		*loss = best_fit(engine->before, pod);
@@ -277,10 +288,10 @@ static bool evaluate(struct engine *engine, const struct pod *pod, struct loss *
 	before = value_of(engine, engine->before);
 	if (before < 0)
 		return false;
-	if (pod->gpus == 1)
-		return least(engine, pod, before, loss);
 	loss->free = 0;
-	return lost(engine, pod, before, -1, &loss->loss);
+	done = pod->gpus == 1 ? least(engine, pod, before, loss) : lost(engine, pod, before, -1, &loss->loss);
+	loss->loss += broken_up(engine->before, pod);
+	return done;
 }
 
 static bool reserve_loss(struct engine *engine)

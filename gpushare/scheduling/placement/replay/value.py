@@ -11,6 +11,11 @@ from gpushare.scheduling.placement.replay.needs import Need, Priced, Room, Seque
 WORTH: Final = 1024
 """The worth of units that every node offers."""
 MILLI: Final = 1000
+BREAK: Final = 20 * WORTH
+"""What each GPU of a node loses where all GPUs are free and a pod leaves some of them.
+
+A sequence has few pods that need all GPUs, so its loss alone leaves no node whole while pods come and go.
+"""
 UNFIT: Final = 2**62
 """Stands for a loss: the pod does not fit on the node."""
 
@@ -50,7 +55,16 @@ def best(room: Room, need: Need, sequences: Sequences) -> tuple[int, tuple[int, 
     def lost(gpus: tuple[int, ...]) -> int:
         return (before - value(after(room, need, gpus), sequences)) * MILLI // scale
 
-    return min(((lost(gpus), gpus) for gpus in choices(room, need)), key=lambda found: found[0])
+    least, gpus = min(((lost(gpus), gpus) for gpus in choices(room, need)), key=lambda found: found[0])
+    return least + broken_up(room, need), gpus
+
+
+def broken_up(room: Room, need: Need) -> int:
+    """What the node loses besides, if its GPUs are all free and the pod leaves some of them."""
+    count = len(room.free)
+    if count < 2 or need.gpus == count or min(room.free) < room.gpu:  # noqa: PLR2004 - several GPUs
+        return 0
+    return BREAK * count
 
 
 def choices(room: Room, need: Need) -> list[tuple[int, ...]]:

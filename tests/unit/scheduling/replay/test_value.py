@@ -1,7 +1,7 @@
 """What nodes are worth, what they lose, and which GPUs lose least."""
 
 from gpushare.scheduling.placement.replay.needs import Need, Priced, Room, after, fits, fullest
-from gpushare.scheduling.placement.replay.value import MILLI, UNFIT, WORTH, best, loss, value
+from gpushare.scheduling.placement.replay.value import BREAK, MILLI, UNFIT, WORTH, best, loss, value
 
 HALF = Need(1000, 1000, 1, 500)
 WHOLE = Need(4000, 4000, 1, 1000)
@@ -59,6 +59,15 @@ def test_the_gpu_that_loses_least_is_chosen_and_the_fullest_of_equal_ones() -> N
     assert best(room(700, 500), third, [sequence(third._replace(units=700))]) == (0, (1,))
     # Best fit would take the GPU with 600, which then has no place for the half.
     assert best(room(900, 600), third, [sequence(HALF, HALF, HALF)])[1] == (0,)
+
+
+def test_a_pod_that_breaks_up_a_free_node_costs_more_for_each_of_its_gpus() -> None:
+    lesson = [sequence(HALF)]
+    assert loss(room(1000, 1000), HALF, lesson) == 2 * BREAK
+    assert loss(room(1000, 1000, 1000), CPU_ONLY, lesson) == 3 * BREAK
+    assert loss(room(1000, 1000), PAIR, lesson) == 500 * WORTH
+    assert loss(room(1000, 500), HALF, lesson) == 0
+    assert loss(room(1000), HALF, [sequence(WHOLE)]) == 1000 * WORTH
 
 
 def test_a_pod_that_does_not_fit_has_no_loss() -> None:
