@@ -96,7 +96,7 @@ async def test_pods_that_name_no_scheduler_are_bound_over_mutual_tls(
         await running.every_gpu_is_full_and_was_never_over_committed()
 
 
-async def test_the_port_of_replicas_takes_binds_from_replicas_only(restored_bed: Bed, tmp_path: Path) -> None:
+async def test_the_port_of_replicas_answers_replicas_only(restored_bed: Bed, tmp_path: Path) -> None:
     issue(tmp_path)
     one = replica("one", tmp_path)
     stranger = ssl.create_default_context(cafile=f"{tmp_path}/ca.crt")
@@ -106,7 +106,9 @@ async def test_the_port_of_replicas_takes_binds_from_replicas_only(restored_bed:
     await grant(bed, "sidecar")
     await start_extender(bed, one.extender)
     assert await status(one, "bind", ssl=peer) == 200
-    assert await status(one, "filter", ssl=peer) == 404
+    # Of members of pod groups.
+    assert await status(one, "filter", ssl=peer) == 200
+    assert await status(one, "prioritize", ssl=peer) == 404
     with pytest.raises((aiohttp.ClientError, OSError)):
         await status(one, "bind", ssl=stranger)
     with pytest.raises((aiohttp.ClientError, OSError)):
