@@ -11,8 +11,9 @@ from random import Random
 from typing import Final
 
 from gpushare.kubescheduler.config import DEFAULT_WEIGHT
-from gpushare.simulation.decider import Decider, DeciderFactory, Placed, Placer, PlacerFactory, Scored
+from gpushare.simulation.decider import Decider, DeciderFactory, Placed, PlacerFactory, Scored
 from gpushare.simulation.node_state import UNFIT, NodeState
+from gpushare.simulation.replay import Replaying, ReplayingFactory
 from gpushare.simulation.workload import NodeSpec, Shape, Workload
 
 _MOST: Final = 100
@@ -63,15 +64,19 @@ def _balance(spec: NodeSpec, cpu: int, memory: int) -> int:
 
 
 class Divided:
-    """A policy that chooses the nodes of pods with GPUs; kube-scheduler chooses those of the others."""
+    """replay chooses the nodes of pods with GPUs; kube-scheduler chooses those of the others."""
 
-    def __init__(self, policy: Placer, rng: Random) -> None:
-        self._policy, self._others = policy, Scored(Tied(None, rng))
+    def __init__(self, replay: Replaying, rng: Random) -> None:
+        self._replay, self._others = replay, Scored(Tied(None, rng))
 
     def place(self, states: Sequence[NodeState], changes: Sequence[int], shape: Shape) -> Placed | None:
-        """Where the policy or kube-scheduler places the pod."""
-        placer = self._policy if shape.gpus else self._others
-        return placer.place(states, changes, shape)
+        """Where replay or kube-scheduler places the pod; replay learns from both, as in the extender."""
+        if shape.gpus:
+            return self._replay.place(states, changes, shape)
+        placed = self._others.place(states, changes, shape)
+        if placed:
+            self._replay.see(shape)
+        return placed
 
 
 def tied(factory: DeciderFactory) -> PlacerFactory:
@@ -83,8 +88,8 @@ def tied(factory: DeciderFactory) -> PlacerFactory:
     return made
 
 
-def divided(factory: PlacerFactory) -> PlacerFactory:
-    """The policy that sees all nodes and outvotes other scores, in a cluster."""
+def divided(factory: ReplayingFactory) -> PlacerFactory:
+    """replay, which sees all nodes and outvotes other scores, in a cluster."""
 
     def made(workload: Workload, rng: Random) -> Divided:
         return Divided(factory(workload, rng), rng)

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from gpushare.scheduling.placement.replay.engine import Engine
 from gpushare.scheduling.placement.replay.needs import Need, Room
 from gpushare.scheduling.placement.replay.policy import Replay
-from gpushare.simulation.decider import Placed, PlacerFactory
+from gpushare.simulation.decider import Placed
 from gpushare.simulation.node_state import NodeState
 from gpushare.simulation.workload import NodeSpec, Shape, Workload
 
@@ -32,8 +32,12 @@ class Replaying:
         need = self._need(shape)
         node = self._replay.choose(need, self._candidates(states, shape))
         gpus = () if node is None else self._replay.gpus(need, node)
-        self._replay.see(need, lambda: self._empty)
+        self.see(shape)
         return None if node is None else (node, gpus)
+
+    def see(self, shape: Shape) -> None:
+        """Learn from a pod, whoever has placed it."""
+        self._replay.see(self._need(shape), lambda: self._empty)
 
     def _candidates(self, states: Sequence[NodeState], shape: Shape) -> Sequence[int]:
         """The nodes of its models: the number of a model may stand for several."""
@@ -64,7 +68,14 @@ def _gpus(spec: NodeSpec) -> int:
     return spec.gpus
 
 
-def replaying(engine: Callable[[], Engine]) -> PlacerFactory:
+class ReplayingFactory(Protocol):
+    """Makes the placer of one run."""
+
+    def __call__(self, workload: Workload, rng: Random, /) -> Replaying:
+        """Equal for each ``rng``."""
+
+
+def replaying(engine: Callable[[], Engine]) -> ReplayingFactory:
     """Makes placers with an engine of their own."""
 
     def made(workload: Workload, _rng: Random) -> Replaying:

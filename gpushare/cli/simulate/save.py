@@ -6,6 +6,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Final
 
+import click
+
 from gpushare.cli.simulate.collect import write
 from gpushare.simulation.trace_csv import NODE_COLUMNS, POD_COLUMNS, SIZE, SPEC
 from gpushare.simulation.workload import NodeSpec, Shape, Workload
@@ -15,7 +17,10 @@ PODS: Final = "pods.csv"
 
 
 def save(workload: Workload, folder: Path) -> None:
-    """Write both files to a folder that exists. Raises UsageError."""
+    """Write both files, which must not exist, to a folder that does. Raises UsageError."""
+    for name in (NODES, PODS):
+        if (folder / name).exists():
+            raise click.UsageError(f"{folder / name} exists already: name another folder after --save")
     write(folder / NODES, _text((*NODE_COLUMNS, SIZE), map(_node, workload.nodes)))
     write(folder / PODS, _text((*POD_COLUMNS, SPEC), map(_pod, range(len(workload.pods)), workload.pods)))
 

@@ -5,8 +5,9 @@ from random import Random
 import pytest
 
 from gpushare.scheduling.placement.replay.engine import PlainEngine
+from gpushare.scheduling.placement.replay.needs import Sequences
 from gpushare.simulation.policies import factory_of
-from gpushare.simulation.product import PRODUCTS
+from gpushare.simulation.product import PRODUCTS, REPLAY
 from gpushare.simulation.run import Nodes
 from gpushare.simulation.workload import NodeSpec, Shape, Workload
 
@@ -69,3 +70,27 @@ def test_a_pod_that_fits_nowhere_has_no_node() -> None:
 def test_a_node_without_cpu_has_scores() -> None:
     nodes = nodes_of("binpack", node("a", cpu=0, memory=0))
     assert nodes.place(Shape(0, 0, 1, 500)) == (0, (0,))
+
+
+class CountedLessons(PlainEngine):
+    """An engine that counts its lessons."""
+
+    lessons = 0
+
+    def learn(self, sequences: Sequences) -> None:
+        self.lessons += 1
+        super().learn(sequences)
+
+
+def test_replay_learns_from_the_pods_that_kube_scheduler_has_placed() -> None:
+    engine = CountedLessons()
+    workload = Workload((node("a", cpu=24),), ())
+    nodes = Nodes(
+        workload, factory_of(REPLAY, lambda: engine, scheduler=True)(workload, Random(1)), Random(1)
+    )
+    for _ in range(24):
+        nodes.place(Shape(1, 1, 0, 0))
+    assert nodes.place(Shape(1, 1, 0, 0)) is None
+    assert engine.lessons == 0
+    assert nodes.place(Shape(0, 1, 0, 0))
+    assert engine.lessons == 1
