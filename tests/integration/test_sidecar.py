@@ -77,6 +77,14 @@ async def three_replicas(bed: Bed, folder: Path) -> AsyncIterator[Replicas]:
         yield Replicas(bed, recorder, first, second, third)
 
 
+async def counted_by(running: Replicas, number: int) -> bool:
+    """Whether the first extender forwarded and the second bound that many pods."""
+    name = "gpushare_extender_forwarded_requests_total"
+    forwarded = await total(running.first.extender.ops_url, name, verb="bind", result="ok")
+    bound = await total(running.second.extender.ops_url, "gpushare_extender_binds_total", reason="bound")
+    return forwarded == bound == number
+
+
 @pytest.mark.short
 async def test_pods_that_name_no_scheduler_are_bound_over_mutual_tls(
     restored_bed: Bed, tmp_path: Path
@@ -85,14 +93,8 @@ async def test_pods_that_name_no_scheduler_are_bound_over_mutual_tls(
     async with three_replicas(restored_bed, tmp_path) as running:
         await running.bind_batch("first", PAIR)
         await running.bind_batch("second", 2 * PAIR)
-        forwarded = await total(
-            running.first.extender.ops_url,
-            "gpushare_extender_forwarded_requests_total",
-            verb="bind",
-            result="ok",
-        )
-        bound = await total(running.second.extender.ops_url, "gpushare_extender_binds_total", reason="bound")
-        assert forwarded == bound == 2 * PAIR
+        # The API has a bind before the replicas have its answer.
+        await until(lambda: counted_by(running, 2 * PAIR), "both extenders to count each bind")
         await running.every_gpu_is_full_and_was_never_over_committed()
 
 
