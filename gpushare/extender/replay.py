@@ -28,8 +28,8 @@ WAIT_S: Final = 0.05
 """The longest wait for the losses of all nodes. Most take a millisecond, those after learning up to 35."""
 _MOST_WAITING: Final = 4
 """Evaluations that wait for the thread; kube-scheduler asks for one after the other."""
-LEARN_S: Final = 1.0
-"""The time between two looks at the pods that have arrived."""
+LEARN_S: Final = 0.1
+"""The shortest time between two looks at the pods that have arrived: the first lessons come after few."""
 
 
 class _Arrival(NamedTuple):
@@ -95,6 +95,7 @@ class ReplayScores:
         self._unlisted: set[str] = set()
         self._changed: set[str] = set()
         self._arrived: list[_Arrival] = []
+        self._news = asyncio.Event()
 
     def follow(self, ledger: Ledger) -> None:
         """Note what the last events have changed."""
@@ -112,6 +113,7 @@ class ReplayScores:
         else:
             return
         self._arrived.append(_Arrival(pod.created, need, choice, pod.load.node))
+        self._news.set()
 
     async def scores(self, ledger: Ledger, need: Need, names: Sequence[str]) -> dict[str, int] | None:
         """The scores of these nodes; None if they are not known in time, or the pod fits nowhere."""
@@ -171,6 +173,8 @@ class ReplayScores:
         """Learn until cancelled, once all pods and nodes are listed."""
         await synced.wait()
         while True:
+            await self._news.wait()
+            self._news.clear()
             try:
                 await self.learn(ledger())
             except Exception:  # scores are advice: without them the extender works on

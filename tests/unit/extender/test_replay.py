@@ -64,6 +64,12 @@ class Bed:
     def late(self) -> float | None:
         return self.metrics.registry.get_sample_value("gpushare_extender_replay_late_total")
 
+    async def until_lessons(self, number: int) -> None:
+        """Wait until the engine has had so many lessons."""
+        async with asyncio.timeout(60):
+            while len(self.engine.lessons) < number:
+                await asyncio.sleep(0.001)
+
     async def learn(self) -> list[Need]:
         """The different needs of the last lesson."""
         await self.replay.learn(self.cluster.ledger)
@@ -192,7 +198,7 @@ async def test_pods_without_gpus_on_nodes_with_gpus_teach_too() -> None:
     assert set(await bed.learn()) == {SMALL, Need(100, 8, 0, 0)}
 
 
-async def test_it_learns_once_all_is_listed() -> None:
+async def test_it_learns_once_all_is_listed_and_again_as_pods_arrive() -> None:
     bed = Bed()
     synced = asyncio.Event()
     for _ in range(25):
@@ -201,7 +207,8 @@ async def test_it_learns_once_all_is_listed() -> None:
     job = asyncio.create_task(bed.replay.run(lambda: bed.cluster.ledger, synced))
     assert bed.engine.lessons == []
     synced.set()
-    async with asyncio.timeout(60):
-        while not bed.engine.lessons:
-            await asyncio.sleep(0.001)
+    await bed.until_lessons(1)
+    for _ in range(25):
+        bed.replay.arrived(ours("q"))
+    await bed.until_lessons(2)
     job.cancel()
