@@ -10,7 +10,6 @@
 #define UNFIT ((int64_t)1 << 62)
 #define MILLI 1000
 #define WORTH 1024
-#define BREAK (20 * WORTH)
 #define ROOM_WORDS (sizeof(struct room) / sizeof(int64_t))
 // What is kept, 100 to 200 bytes each. Tests set other numbers.
 #ifndef MOST_ROOMS
@@ -55,6 +54,7 @@ static void forget_lessons(struct engine *engine)
 	for (int32_t each = 0; each < engine->lesson_count; each++) {
 		free(engine->lessons[each].pods);
 		free(engine->lessons[each].ends);
+		free(engine->lessons[each].several);
 	}
 	engine->lesson_count = 0;
 }
@@ -120,6 +120,26 @@ static void lower(int64_t *least, int64_t value)
 		*least = value;
 }
 
+static bool is_same(const struct pod *one, const struct pod *other)
+{
+	return one->cpu == other->cpu && one->memory == other->memory && one->gpus == other->gpus &&
+	       one->units == other->units && one->models == other->models;
+}
+
+static void count_several(struct lesson *lesson, const struct pod *pod)
+{
+	struct pod *found = lesson->several, *end = found + lesson->several_count;
+
+	while (found < end && !is_same(found, pod))
+		found++;
+	if (found == end) {
+		*found = *pod;
+		found->amount = 0;
+		lesson->several_count++;
+	}
+	found->amount++;
+}
+
 static void select_pods(const struct engine *engine, struct lesson *lesson)
 {
 	int32_t kept = 0, from = 0;
@@ -129,9 +149,12 @@ static void select_pods(const struct engine *engine, struct lesson *lesson)
 		for (; from < engine->ends[each]; from++) {
 			const struct pod *pod = engine->pods + from;
 
+			lesson->several_total += pod->gpus > 1;
 			if ((pod->models && !(pod->models >> lesson->model & 1)) || pod->gpus > lesson->count)
 				continue;
 			lesson->pods[kept++] = *pod;
+			if (pod->gpus > 1)
+				count_several(lesson, pod);
 			if (!pod->gpus)
 				continue;
 			lower(&lesson->least.cpu, pod->cpu);
@@ -159,9 +182,11 @@ static const struct lesson *lesson_of(struct engine *engine, const struct room *
 	lesson = lessons + engine->lesson_count;
 	*lesson = (struct lesson){.model = room->model, .count = room->count, .sequences = engine->sequences};
 	lesson->pods = malloc((pods + 1) * sizeof(*lesson->pods));
+	lesson->several = malloc((pods + 1) * sizeof(*lesson->several));
 	lesson->ends = malloc((engine->sequences + 1) * sizeof(*lesson->ends));
-	if (!lesson->pods || !lesson->ends) {
+	if (!lesson->pods || !lesson->several || !lesson->ends) {
 		free(lesson->pods);
+		free(lesson->several);
 		free(lesson->ends);
 		return NULL;
 	}
@@ -266,20 +291,10 @@ static bool least(struct engine *engine, const struct pod *pod, int64_t before, 
 	return true;
 }
 
-// What a node loses besides, if its GPUs are all free and the pod leaves some of them.
-static int64_t broken_up(const struct room *room, const struct pod *pod)
-{
-	// The GPUs are in ascending order.
-	if (room->count < 2 || pod->gpus == room->count || room->free[0] < room->gpu)
-		return 0;
-	return BREAK * room->count;
-}
-
 // Of the room in `before`, which fits. False: no memory.
 static bool evaluate(struct engine *engine, const struct pod *pod, struct loss *loss)
 {
 	int64_t before;
-	bool done;
 
 	if (!engine->sequences) {
 		*loss = best_fit(engine->before, pod);
@@ -289,9 +304,7 @@ static bool evaluate(struct engine *engine, const struct pod *pod, struct loss *
 	if (before < 0)
 		return false;
 	loss->free = 0;
-	done = pod->gpus == 1 ? least(engine, pod, before, loss) : lost(engine, pod, before, -1, &loss->loss);
-	loss->loss += broken_up(engine->before, pod);
-	return done;
+	return pod->gpus == 1 ? least(engine, pod, before, loss) : lost(engine, pod, before, -1, &loss->loss);
 }
 
 static bool reserve_loss(struct engine *engine)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#define SEVERAL 41
+
 bool room_fits(const struct room *room, const struct pod *pod)
 {
 	if (room->cpu < pod->cpu || room->memory < pod->memory)
@@ -72,14 +74,31 @@ static int64_t used(struct room *room, const struct pod *pod, const struct pod *
 	return total;
 }
 
+// The free units on GPUs that a pod with several GPUs could use, on average of these pods.
+static int64_t usable_by_several(const struct room *room, const struct lesson *lesson)
+{
+	int64_t total = 0;
+
+	for (int32_t each = 0; each < lesson->several_count; each++) {
+		const struct pod *pod = lesson->several + each;
+
+		if (!room_fits(room, pod))
+			continue;
+		for (int64_t gpu = room->count; gpu-- && room->free[gpu] >= pod->units;)
+			total += pod->amount * room->free[gpu];
+	}
+	return total ? total / lesson->several_total : 0;
+}
+
 int64_t room_value(const struct room *room, const struct lesson *lesson, struct room *scratch)
 {
 	size_t size = sizeof(*room) + (size_t)room->count * sizeof(int64_t);
-	int64_t total = 0;
+	int64_t total;
 	int32_t start = 0;
 
 	if (!room->count || !usable(room, &lesson->least))
 		return 0;
+	total = SEVERAL * lesson->sequences * usable_by_several(room, lesson);
 	for (int32_t each = 0; each < lesson->sequences; each++) {
 		memcpy(scratch, room, size);
 		total += used(scratch, lesson->pods + start, lesson->pods + lesson->ends[each], &lesson->least);

@@ -16,13 +16,17 @@ struct room {
 };
 
 // The pods of all sequences that nodes of one model with so many GPUs might take. `ends`: of each sequence.
-// A node with less than `least` cannot take any of its pods with GPUs.
+// A node with less than `least` cannot take any of its pods with GPUs. `several`: each different pod with several
+// GPUs, whose `amount` is how often it is in the sequences; `several_total`: all of them, for any node.
 struct lesson {
 	int64_t model, count;
 	struct pod *pods;
 	int32_t *ends;
 	int32_t sequences;
 	struct pod least;
+	struct pod *several;
+	int32_t several_count;
+	int64_t several_total;
 };
 
 bool room_fits(const struct room *room, const struct pod *pod);

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from gpushare.scheduling.placement.replay.needs import Need, Room, Sequences
+from gpushare.scheduling.placement.replay.needs import Lesson, Need, Room, Sequences, lesson_of
 from gpushare.scheduling.placement.replay.value import UNFIT, best
 
 
@@ -28,7 +28,7 @@ class PlainEngine:
 
     def __init__(self) -> None:
         self._rooms: dict[int, Room] = {}
-        self._sequences: Sequences = ()
+        self._lesson = Lesson()
         self._known: dict[tuple[Room, Need], tuple[int, tuple[int, ...]]] = {}
 
     def put(self, node: int, room: Room | None) -> None:
@@ -40,7 +40,7 @@ class PlainEngine:
 
     def learn(self, sequences: Sequences) -> None:
         """Use these sequences from now on."""
-        self._sequences = sequences
+        self._lesson = lesson_of(sequences)
         self._known.clear()
 
     def losses(self, need: Need, nodes: Sequence[int]) -> Sequence[int]:
@@ -54,5 +54,5 @@ class PlainEngine:
     def _best(self, room: Room, need: Need) -> tuple[int, tuple[int, ...]]:
         found = self._known.get((room, need))
         if found is None:
-            found = self._known[room, need] = best(room, need, self._sequences)
+            found = self._known[room, need] = best(room, need, self._lesson)
         return found

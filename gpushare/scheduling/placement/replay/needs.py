@@ -4,8 +4,10 @@ Units of GPUs have any size, such as GiB or thousandths of a GPU, which is the s
 of GPUs have numbers from 0 to 63; if there are more models, 63 stands for all others.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 
 class Need(NamedTuple):
@@ -39,6 +41,21 @@ class Priced(NamedTuple):
 
 
 Sequences = Sequence[Sequence[Priced]]
+_NOTHING: Final[Mapping[Need, int]] = MappingProxyType({})
+
+
+class Lesson(NamedTuple):
+    """What nodes are evaluated by. ``several``: how often the sequences have each pod with several GPUs."""
+
+    sequences: Sequences = ()
+    several: Mapping[Need, int] = _NOTHING
+
+
+def lesson_of(sequences: Sequences) -> Lesson:
+    """The lesson of these sequences."""
+    return Lesson(
+        sequences, Counter(pod.need for sequence in sequences for pod in sequence if pod.need.gpus > 1)
+    )
 
 
 def fits(room: Room, need: Need) -> bool:

@@ -3,26 +3,38 @@
 All numbers are whole, so that both are equal to the last bit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gpushare.scheduling.placement.replay.needs import Need, Priced, Room, Sequences, after, fits, fullest
+from gpushare.scheduling.placement.replay.needs import Lesson, Need, Priced, Room, after, fits, fullest
 
 WORTH: Final = 1024
 """The worth of units that every node offers."""
 MILLI: Final = 1000
-BREAK: Final = 20 * WORTH
-"""What each GPU of a node loses where all GPUs are free and a pod leaves some of them.
+SEVERAL: Final = 41
+"""What a unit is worth besides, as long as pods with several GPUs could use it: 4 % of WORTH.
 
-A sequence has few pods that need all GPUs, so its loss alone leaves no node whole while pods come and go.
+A sequence has few such pods, and its other pods fill any place. So the sequences alone leave no node whole
+while pods come and go.
 """
 UNFIT: Final = 2**62
 """Stands for a loss: the pod does not fit on the node."""
 
 
-def value(room: Room, sequences: Sequences) -> int:
+def value(room: Room, lesson: Lesson) -> int:
     """The units that the pods of all sequences could use, each sequence on its own, times their worth."""
-    return sum(used(room, sequence) for sequence in sequences)
+    usable = SEVERAL * len(lesson.sequences) * usable_by_several(room, lesson.several)
+    return usable + sum(used(room, sequence) for sequence in lesson.sequences)
+
+
+def usable_by_several(room: Room, several: Mapping[Need, int]) -> int:
+    """The free units on GPUs that a pod with several GPUs could use, on average of these pods."""
+    found = sum(
+        count * sum(free for free in room.free if free >= need.units)
+        for need, count in several.items()
+        if fits(room, need)
+    )
+    return found // sum(several.values()) if found else 0
 
 
 def used(room: Room, sequence: Sequence[Priced]) -> int:
@@ -35,36 +47,27 @@ def used(room: Room, sequence: Sequence[Priced]) -> int:
     return total
 
 
-def loss(room: Room, need: Need, sequences: Sequences) -> int:
+def loss(room: Room, need: Need, lesson: Lesson) -> int:
     """What the node loses by the pod, in 1/1024 thousandths of a GPU, or UNFIT. Negative if it gains.
 
     Without sequences: the units that stay free, so that the smallest loss is the best fit.
     """
-    return best(room, need, sequences)[0]
+    return best(room, need, lesson)[0]
 
 
-def best(room: Room, need: Need, sequences: Sequences) -> tuple[int, tuple[int, ...]]:
+def best(room: Room, need: Need, lesson: Lesson) -> tuple[int, tuple[int, ...]]:
     """The loss, and the indices of the GPUs that lose least; of equal ones, the GPUs with less free."""
     if not fits(room, need):
         return UNFIT, ()
-    if not sequences:
+    if not lesson.sequences:
         left = sum(room.free) - need.gpus * need.units
         return left * WORTH * MILLI // max(1, room.gpu), fullest(room, need)
-    before, scale = value(room, sequences), max(1, room.gpu) * len(sequences)
+    before, scale = value(room, lesson), max(1, room.gpu) * len(lesson.sequences)
 
     def lost(gpus: tuple[int, ...]) -> int:
-        return (before - value(after(room, need, gpus), sequences)) * MILLI // scale
+        return (before - value(after(room, need, gpus), lesson)) * MILLI // scale
 
-    least, gpus = min(((lost(gpus), gpus) for gpus in choices(room, need)), key=lambda found: found[0])
-    return least + broken_up(room, need), gpus
-
-
-def broken_up(room: Room, need: Need) -> int:
-    """What the node loses besides, if its GPUs are all free and the pod leaves some of them."""
-    count = len(room.free)
-    if count < 2 or need.gpus == count or min(room.free) < room.gpu:  # noqa: PLR2004 - several GPUs
-        return 0
-    return BREAK * count
+    return min(((lost(gpus), gpus) for gpus in choices(room, need)), key=lambda found: found[0])
 
 
 def choices(room: Room, need: Need) -> list[tuple[int, ...]]:
