@@ -22,7 +22,10 @@ UNFIT: Final = 2**62
 
 
 def value(room: Room, lesson: Lesson) -> int:
-    """The units that the pods of all sequences could use, each sequence on its own, times their worth."""
+    """The units that the pods of all sequences could use, each sequence on its own, times their worth.
+
+    Units that pods with several GPUs could use count SEVERAL more for each sequence.
+    """
     usable = SEVERAL * len(lesson.sequences) * usable_by_several(room, lesson.several)
     return usable + sum(used(room, sequence) for sequence in lesson.sequences)
 
