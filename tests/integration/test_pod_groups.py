@@ -127,6 +127,7 @@ async def test_a_group_that_fits_is_bound_whole(bed: Bed) -> None:
 
     # The API has a bind before the replicas have its answer.
     await until(counted, "the follower to count each bind of the leader")
+    assert await total(FOLLOWER.ops_url, BINDS, reason="bound") == 0
 
 
 async def test_a_group_larger_than_the_node_waits_whole(bed: Bed) -> None:
